@@ -20,7 +20,7 @@ INT = DataType("INT")
 
 
 class AnswerColumn(NamedTuple):
-    """A column of an answer; ``precision`` says what the ticks of a TIMESTAMP are."""
+    """A column of an answer; ``precision``: what one tick of a TIMESTAMP is."""
 
     name: str
     type: DataType
@@ -30,7 +30,7 @@ class AnswerColumn(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Rows of Python values in the order of the columns: int (TIMESTAMP: ticks), float, bool, str, None.
-    ``note``: what else there is to know of them."""
+    ``note``: what else there is to know about them."""
 
     columns: tuple[AnswerColumn, ...]
     rows: Sequence[Sequence[object]]
@@ -49,9 +49,10 @@ def text_column(name: str, length: int) -> AnswerColumn:
 def rest_reply(answer: Answer, timezone: str, *, with_names: bool = False) -> dict[str, object]:
     """``{"code": 0, "column_meta": [[name, type, length], …], "data": […], "rows": n}``.
 
-    TIMESTAMPs as RFC 3339 in the time zone, with the digits of their precision; what JSON cannot say (NaN,
-    infinity) as null. ``with_names``: each row an object of the columns (``row_with_meta`` of TDengine).
-    An answer's note stands in ``note``, which TDengine does not have and its clients do not read.
+    TIMESTAMPs are written as RFC 3339 in the time zone, with the digits of their precision; what JSON cannot
+    express (NaN, infinity) becomes null. ``with_names``: each row becomes an object of the columns
+    (TDengine's ``row_with_meta``). An answer's note goes into ``note``, which TDengine does not have and its
+    clients do not read.
     """
     converters = [_converter(column, timezone) for column in answer.columns]
     columns = [[convert(row[i]) for row in answer.rows] for i, convert in enumerate(converters)]

@@ -1,4 +1,4 @@
-"""Asking calc-svc: rows of queries, the result columns of streams, and which queries run."""
+"""The client of calc-svc: rows of queries, result columns of streams, and which queries are running."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millrace_core.recalc.judged import Judged
 from millrace_service import ServiceToken, Trust
 
 MARGIN_SECONDS = 10.0
-"""Seconds that calc-svc may take to answer after a query's time is over."""
+"""Seconds that calc-svc may still take to answer after a query's time is over."""
 Offsets = dict[str, dict[int, int]]
 PRECISIONS: dict[str, Precision] = {precision: precision for precision in TICKS_PER_SECOND}
 
@@ -50,7 +50,7 @@ class _Asking:
 
     @contextmanager
     def of(self, user: str) -> Iterator[None]:
-        """One more; :raises MillraceError: TOO_MANY."""
+        """The user has one more query under way meanwhile; :raises MillraceError: TOO_MANY."""
         with self._lock:
             if self._counts[user] >= self._most:
                 raise MillraceError(
@@ -75,10 +75,10 @@ class CalcClient:
         self, url: str, seconds: float, token: ServiceToken, transport: httpx.BaseTransport | None = None,
         trust: Trust = True, most: int = 16,
     ) -> None:  # fmt: skip
-        """``seconds``: how long a query may take; ``most``: queries of one user at the same time."""
+        """``seconds``: how long a query may take; ``most``: how many queries one user may have at a time."""
         self._seconds, self._asking = seconds, _Asking(most)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=16)
-        # calc-svc ends a query itself, and says why
+        # calc-svc itself ends a query that takes too long, and says why
         timeout = httpx.Timeout(seconds + MARGIN_SECONDS, connect=5)
         self._url = url
         self._http = httpx.Client(
@@ -94,26 +94,26 @@ class CalcClient:
         self, sql: str, session: Session, catalog: int, wal: Offsets, seconds: float | None = None
     ) -> Answer:
         """Rows of a query. ``catalog`` and ``wal``: the first offsets that it need not have seen;
-        ``seconds``: how long it may take at most, if that is to be less than for other queries.
+        ``seconds``: how long it may take, if that is to be less than for other queries.
 
-        :raises MillraceError: what calc-svc says is wrong; UNAVAILABLE or TIMEOUT if it does not answer.
+        :raises MillraceError: the error that calc-svc reports; UNAVAILABLE or TIMEOUT if it does not answer.
         """
         may_take = self._seconds if seconds is None else min(seconds, self._seconds)
         body = {
             "sql": sql, "db": session.database, "timezone": session.timezone, "user": session.user,
             "id": session.id, "seconds": may_take, "catalog": catalog, "wal": wal,
         }  # fmt: skip
-        # whoever has little time does not wait for calc-svc's reason either
+        # a caller with little time does not wait for calc-svc's reason either
         wait = None if seconds is None else may_take + 1
         with self._asking.of(session.user):
             return read_arrow(self._post("/query", body, wait))
 
     def running(self) -> list[RunningQuery]:
-        """The queries of users that run."""
+        """The users' queries that are running."""
         return msgspec.json.decode(self._send("GET", "/queries"), type=list[RunningQuery])
 
     def kill(self, id_: str, by: str, user: str | None = None) -> None:
-        """End the queries of a statement; ``user``: whose they must be, if not anybody's.
+        """End the queries of a statement; ``user``: whose they must be (None: anybody's).
 
         :raises MillraceError: UNKNOWN_QUERY if none runs.
         """
@@ -138,7 +138,7 @@ class CalcClient:
     ) -> Answer:  # fmt: skip
         """VERIFY STREAM: the output rows of the range ``span`` (ticks, ends included) that differ.
 
-        :raises MillraceError: what calc-svc says is wrong; UNAVAILABLE or TIMEOUT if it does not answer.
+        :raises MillraceError: the error that calc-svc reports; UNAVAILABLE or TIMEOUT if it does not answer.
         """
         body = {
             "stream": stream, "first": span[0], "last": span[1], "judged": judged, "limit": limit,
@@ -155,7 +155,7 @@ class CalcClient:
         return self._send("POST", path, msgspec.json.encode(body), wait)
 
     def _send(self, method: str, path: str, body: bytes | None = None, wait: float | None = None) -> bytes:
-        """``wait``: seconds until it must have answered; None: as for any query."""
+        """``wait``: seconds within which calc-svc must answer; None: as for any query."""
         try:
             response = self._http.request(
                 method, path, content=body, headers={"Content-Type": "application/json"} if body else None,
@@ -184,8 +184,8 @@ class CalcClient:
 
 
 def _moved(error: MillraceError, spec: StreamSpec, origin: Position) -> MillraceError:
-    """A place in ``spec.sql``, which begins at CREATE, as one in what the user sent, where blanks may
-    stand before it; ``origin`` is where the query begins there."""
+    """The error with its place in ``spec.sql`` (which begins at CREATE) turned into a place in what the user
+    sent, where blanks may come before CREATE; ``origin``: where the query begins in what the user sent."""
     at = error.position
     if at is None or spec.query is None:
         return MillraceError(error.code, error.message, origin)
@@ -197,7 +197,7 @@ def _moved(error: MillraceError, spec: StreamSpec, origin: Position) -> Millrace
 
 
 def read_arrow(data: bytes) -> Answer:
-    """An Arrow IPC stream whose fields say their types in ``millrace.type`` and ``millrace.precision``."""
+    """Read an Arrow IPC stream; its fields' types are in ``millrace.type`` and ``millrace.precision``."""
     try:
         table = pa.ipc.open_stream(data).read_all()
         columns = tuple(_column(field) for field in table.schema)

@@ -27,7 +27,7 @@ from millrace_wal import Log, Message
 
 
 class OwnWrites:
-    """The ends of what this gateway wrote to WAL topics: topic -> partition -> the offset behind."""
+    """How far this gateway wrote to WAL topics: topic -> partition -> the offset after its last message."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class OwnWrites:
                 ends[partition] = max(ends.get(partition, 0), offset + 1)
 
     def start(self, topic: str, ends: dict[int, int]) -> None:
-        """What was there before this gateway ran, which a query must see as well."""
+        """Note what was there before this gateway ran: a query must see that as well."""
         with self._lock:
             self._ends[topic] = {partition: end for partition, end in ends.items() if end}
 
@@ -56,7 +56,7 @@ class OwnWrites:
 
 @dataclass
 class Context:
-    """One per gateway. ``gate``: inserts pass it together, whoever takes a table away alone.
+    """There is one per gateway. ``gate``: inserts pass it together; whoever removes a table passes it alone.
 
     Locks are taken in this order: ``writer.ddl``, then ``gate``.
     """
@@ -72,26 +72,27 @@ class Context:
     written: OwnWrites = field(default_factory=OwnWrites)
     continuous: Continuous = field(default_factory=Continuous)
     listener: Listener = field(default_factory=Nobody)
-    """The triggers of IoTDB."""
+    """IoTDB's triggers."""
     resolve: Resolve = resolve
-    """The IP addresses of a host in NOTIFY."""
+    """Gives the IP addresses of a host in NOTIFY."""
     abandoned: set[int] = field(default_factory=set)
-    """Streams whose CREATE was answered with an error after it may have taken effect: to be dropped."""
+    """Streams to be dropped: their CREATE was answered with an error, but may have taken effect."""
 
     @property
     def catalog(self) -> Catalog:
         return self.writer.catalog
 
     def append_rows(self, messages: Sequence[Message]) -> list[tuple[int, int]]:
-        """Append to WAL topics, durably; queries from now on see it. Returns partition and offset of each
+        """Append to WAL topics, durably; queries see it from now on. Returns partition and offset of each
         message."""
         places = self.log.append(messages)
         self.written.note(messages, places)
         return places
 
     def append_control(self, records: Sequence[tuple[str, control.AnyControl]]) -> int:
-        """Append control records (name, record) in order; the number of the last one. Each has a key of its
-        own: compaction takes away only what :class:`api_gateway.upkeep.trimming.Trimmer` deletes."""
+        """Append control records (name, record) in order; returns the number of the last one. Each record has
+        a key of its own, so compaction removes only what :class:`api_gateway.upkeep.trimming.Trimmer`
+        deletes."""
         messages = [
             Message(CONTROL.name, f"{name}#{secrets.token_hex(8)}".encode(), control.encode(record))
             for name, record in records

@@ -1,4 +1,4 @@
-"""What a write has to do with triggers that listen to inserts; only the context knows who listens."""
+"""What a write has to do with insert triggers; only the context knows who listens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace_wal import Message
 
 
 class Spot(NamedTuple):
-    """Where rows of one device lie in the log."""
+    """The place in the log of rows of one device."""
 
     topic: str
     partition: int
@@ -24,9 +24,9 @@ class Spot(NamedTuple):
 
 @dataclass
 class Firing:
-    """One write. ``depth``: how many triggers' writes led to it, one after the other. ``waits``: until
-    AFTER triggers have fired for it; otherwise ``spots`` says where it went. ``notes``: failures that do not
-    fail the write."""
+    """One write. ``depth``: how many writes by triggers led to it, one after the other. ``waits``: whether
+    the write waits until AFTER triggers have fired for it; if not,
+    ``spots`` says where its rows went. ``notes``: failures that do not make the write fail."""
 
     depth: int = 0
     waits: bool = True
@@ -35,7 +35,7 @@ class Firing:
 
 
 class Listener(Protocol):
-    """The triggers of IoTDB, as the rest of the gateway sees them."""
+    """IoTDB's triggers, as the rest of the gateway sees them."""
 
     def hears(self, messages: Sequence[Message]) -> bool:
         """Whether a trigger watches any of what these messages write."""
@@ -47,20 +47,19 @@ class Listener(Protocol):
         """
 
     def appending(self, firing: Firing) -> AbstractContextManager[object]:
-        """Held while messages are appended and :meth:`lie` is told of them."""
+        """To be held while messages are appended and passed to :meth:`lie`."""
 
     def lie(self, spots: Sequence[Spot], firing: Firing) -> None:
-        """Messages are in the log."""
+        """Note that messages are in the log, at these places."""
 
     def after(self, spots: Sequence[Spot], firing: Firing) -> None:
-        """Wait until AFTER triggers have fired for them, if the write does.
+        """Wait until AFTER triggers have fired for these, if the write waits.
 
-        :raises IotdbError: TRIGGER_FIRE_ERROR if one of them that is PESSIMISTIC has failed, or has not fired
-            in time.
+        :raises IotdbError: TRIGGER_FIRE_ERROR if a PESSIMISTIC trigger has failed, or has not fired in time.
         """
 
     def bounds(self, topic: str, table: Table) -> list[Mapping[int, int]]:
-        """How far each AFTER trigger that reads the topic is done with it for certain."""
+        """For each AFTER trigger that reads the topic, how far it is durably done with it."""
 
     def create(self, session: Session, statement: s.CreateTrigger) -> None: ...
 

@@ -15,27 +15,28 @@ from millrace_core.errors import ErrorCode, Fault, MillraceError
 from millrace_core.language.lexer import DOUBLE_QUOTED, SINGLE_QUOTED
 
 LOGGED = 1000
-"""Characters of a statement that go into the log."""
+"""How many characters of a statement go into the log."""
 
 
 _TEXT = re.compile(rf"{SINGLE_QUOTED}|{DOUBLE_QUOTED}|['\"].*", re.DOTALL)
 
 
 def _logged(sql: str) -> str:
-    """A statement without its texts: they may be passwords, or rows."""
+    """A statement without its string literals: they may be passwords, or rows."""
     return _TEXT.sub("'…'", sql)[:LOGGED]
 
 
 @dataclass(slots=True)
 class Counted:
-    """``kind``: what a statement is counted as, once that is known."""
+    """``kind``: what a statement is counted as; set once that is known."""
 
     kind: str
 
 
 class Running:
-    """May be used by many threads. One for all dialects: what an outage has left open for one of them is
-    open for the others as well. ``settle``: finds out what became of what was sent during an outage."""
+    """May be used by many threads. There is one for all dialects: what an outage has left open for one of
+    them is open for the others as well. ``settle``: finds out what became of what was sent during an
+    outage."""
 
     def __init__(self, context: Context, settle: Callable[[Context], object]) -> None:
         self._context = context
@@ -44,7 +45,7 @@ class Running:
 
     @contextmanager
     def counted(self, kind: str, sql: str) -> Iterator[Counted]:
-        """A statement runs: it is counted and timed, and so is what it fails with.
+        """A statement runs meanwhile: it is counted and timed, and its errors are counted.
 
         :raises MillraceError: INTERNAL in place of an unforeseen error, which is logged.
         """
@@ -74,8 +75,8 @@ class Running:
 
     @contextmanager
     def changing(self, changes: bool) -> Iterator[None]:
-        """A statement runs that ``changes`` something, or not. After an outage the broker may or may not have
-        taken what was sent: that is found out before the next change."""
+        """A statement runs meanwhile that ``changes`` something, or not. After an outage the broker may or
+        may not have taken what was sent; that is found out before the next change."""
         if changes and self._unsettled:
             self._settle(self._context)
             self._unsettled = False

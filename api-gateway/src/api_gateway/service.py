@@ -1,4 +1,4 @@
-"""api-gateway put together: start and stop in order, health."""
+"""api-gateway put together: starting and stopping in order, health."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ STOP_SECONDS = 10.0
 
 
 class Gateway:
-    """Everything behind the routes. :meth:`start` reads the catalog; before it nothing can be asked."""
+    """Everything behind the routes. :meth:`start` reads the catalog; nothing can be asked before that."""
 
     def __init__(
         self, log: Log, settings: GatewaySettings, logger: FilteringBoundLogger,
         calc: httpx.BaseTransport | None = None, others: httpx.BaseTransport | None = None,
     ) -> None:  # fmt: skip
-        """``calc``, ``others``: what answers in the place of calc-svc, and of all services when they are
-        asked for their health."""
+        """``calc``: what answers in place of calc-svc; ``others``: what answers in place of all services when
+        they are asked for their health."""
         board, self.token = StatusBoard(), settings.token
         self.context = Context(
             log, CatalogWriter(log), board,
@@ -75,7 +75,7 @@ class Gateway:
         self._ready = False
 
     def start(self) -> None:
-        """:raises MillraceError: if the broker cannot be reached, or the catalog not be read."""
+        """:raises MillraceError: if the broker cannot be reached, or the catalog cannot be read."""
         context, log = self.context, self.context.log
         log.ensure_topics(TOPICS)
         context.writer.load()
@@ -188,7 +188,7 @@ def _rpc_server(gateway: Gateway, known: IotdbLogins) -> RpcServer | None:
 
 
 def _fault(found: dict[str, Any]) -> str:
-    """What is wrong with one part of a request, and where: ``name: Input should be a valid string``."""
+    """What is wrong with one part of a request, and where, as in ``name: Input should be a valid string``."""
     place = ".".join(str(part) for part in found["loc"][1:])
     return ": ".join(part for part in (place, found["msg"].removeprefix("Value error, ")) if part)
 

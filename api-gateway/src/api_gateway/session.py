@@ -23,9 +23,9 @@ def _fresh_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``database``: what unqualified names mean, if one was chosen; ``timezone``: of times written without
-    an offset, and of times in the answer; ``now``: nanoseconds since the epoch; ``dialect``: what the
-    session speaks; ``id``: of the statement, by which its queries can be killed."""
+    """``database``: the one that unqualified names are in, if one was chosen; ``timezone``: of times written
+    without an offset, and of times in the answer; ``now``: nanoseconds since the epoch; ``dialect``: what the
+    session speaks; ``id``: of the statement; under it, its queries can be killed."""
 
     user: str
     database: str | None

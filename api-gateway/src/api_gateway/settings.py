@@ -1,4 +1,4 @@
-"""What api-gateway needs to know besides what all services do."""
+"""The settings that only api-gateway has."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class GatewaySettings(ServiceSettings):
 
     @property
     def first_password(self) -> str:
-        """What root gets at the very first start. :raises MillraceError: for a file that cannot be read."""
+        """root's password at the very first start. :raises MillraceError: for a file that cannot be read."""
         if not self.root_password_file:
             return self.root_password.get_secret_value()
         return read_secret("MILLRACE_ROOT_PASSWORD_FILE", self.root_password_file)

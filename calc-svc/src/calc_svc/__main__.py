@@ -1,5 +1,5 @@
-"""``python -m calc_svc``: start, serve until told to stop, flush, stop. ``--stand-by FIFO``: start Spark, and
-go on once something is written there."""
+"""``python -m calc_svc``: start, serve until told to stop, flush, stop. ``--stand-by FIFO``: start Spark,
+then wait until something is written to the FIFO and go on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> int:
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc", settings.log_level)
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    # refusals are answered to whoever asked
+    # what Spark refuses is told to whoever asked, so it need not be logged
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     token = settings.token
     engine, turn = calc_engine(settings), turn_of(sys.argv[1:])

@@ -41,19 +41,19 @@ from millrace_service import Health, Life, Lives, instant, start_tracing
 from millrace_wal import KafkaLog, Message
 
 YOUNG_OBJECTS = 50_000
-"""New objects after which garbage is looked for among them: a round of triggers makes as many that live until
-its end, and a look at each 700 of them found nothing."""
+"""After how many new objects the garbage collector looks at them: a round of triggers makes about as many
+that live until its end, so looking after every 700 found nothing."""
 
 PLANS_AT_ONCE = 4
-"""Statements of users that are planned side by side; one user has three at most."""
+"""How many users' statements are planned side by side; one user has three at most."""
 
 
 def calc_engine(settings: CalcSettings) -> Engine:
-    """The service's Spark, not started yet: that takes seconds, in which other things are done."""
+    """The service's Spark, not started yet: starting takes seconds, in which other things can be done."""
     return Engine(
         {LIVE.pool: 2, AGAIN.pool: 1},
         settings.calc_spark_cores, settings.calc_spark_memory,
-        # in the pool of what is cut again also goes what is calculated where it is cut
+        # the pool for windows that are cut again also runs what is calculated where it is cut
         {LIVE.pool: LIVE.side_by_side + MOST, AGAIN.pool: AGAIN.side_by_side + MOST + 1}, settings,
         starts=False, conf={"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
     )  # fmt: skip
@@ -93,7 +93,7 @@ class CalcService:
             for group in LANES
         ]
         self._lives = Lives(self._logger, settings.stall_seconds)
-        # the last one ends first: what flushes is the last to end, but for what ends calculations
+        # the last added ends first, so the flusher ends last, except for the watch, which ends calculations
         watching = self._lives.add(self._limits.watch)
         flushing = self._lives.add(self._flusher, self._flusher.look)
         self._reading = self._lives.add(self._consumer, self._consumer.look)
@@ -108,7 +108,7 @@ class CalcService:
         self._starter = Life(self._starting, self._logger)
 
     def _new_jobs(self, share: Share) -> StreamJobs:
-        """Of one thread, in the pool of the share."""
+        """The jobs of one thread, in the share's pool."""
         jobs = StreamJobs(self.calculator, self._catalog, self.store, share.pool)
         jobs.outputs.ask, jobs.ends = self._ask, self._log.end_offsets
         jobs.limits = self._limits
@@ -124,12 +124,14 @@ class CalcService:
         self._starter.start()
 
     def _begin_queries(self) -> None:
-        """What takes a core of its own for seconds, and is not to do so while this one's Spark starts."""
+        """Start the processes for users' queries. Each takes a core for seconds, so they must not start while
+        this process's Spark does."""
         self._lives.start(*self._serving)
 
     def _begin(self) -> None:
-        """What works once the catalog is read and Spark is there, warm or not."""
-        # what is here by now stays; thousands of events a second would have it looked through all the time
+        """Start what can work once the catalog is read and Spark is there, warm or not."""
+        # what exists by now stays; otherwise the collector would look through it all the time, at thousands
+        # of events a second
         gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG_OBJECTS)
@@ -140,7 +142,7 @@ class CalcService:
         self._logger.info("ready", tables=len(self.store.tables()), rows=self.store.rows())
 
     def _spark(self) -> tuple[object, str]:
-        """Nothing waits for Spark by itself. :raises RuntimeError: if it has ended: so does this process."""
+        """Nothing waits for Spark itself. :raises RuntimeError: if it has ended; then this process ends."""
         if self._ready.is_set() and not self._engine.alive:
             raise RuntimeError("Spark's process has ended")
         return None, ""
@@ -202,21 +204,22 @@ class Warms(Protocol):
 
 
 class Start:
-    """Starts Spark while the catalog is being read, has the others begin once both is done, and warms Spark
-    up beside them: what waits is not kept waiting for that. A work of :class:`millrace_service.Life` that
+    """Starts Spark while the catalog is being read, has the others begin once both are done, and warms Spark
+    up beside them, so that nothing has to wait for the warm-up. A work of :class:`millrace_service.Life` that
     ends when it is done."""
 
     def __init__(
         self, engine: Warms, loaded: threading.Event, started: Callable[[], None], begin: Callable[[], None],
         warm: Callable[[], None],
     ) -> None:  # fmt: skip
-        """``started``, ``begin``, ``warm``: called once Spark is there; the catalog, too; Spark is warm."""
+        """``started``: called once Spark is there; ``begin``: once the catalog is there, too; ``warm``: once
+        Spark is warm."""
         self.name, self.stopping = "starter", threading.Event()
         self._engine, self._loaded = engine, loaded
         self._started, self._begin, self._warm = started, begin, warm
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         self._engine.start()
@@ -231,4 +234,4 @@ class Start:
         self.stopping.set()
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""

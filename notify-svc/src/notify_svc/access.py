@@ -24,8 +24,8 @@ _ANSWER = aiohttp.ClientTimeout(total=10)
 
 
 class GatewayAccess:
-    """Asks the gateway, with the caller's own header: it answers from its catalog alone. Remembers a yes for
-    some ``seconds`` (by a hash of header and name), never a no."""
+    """Asks the gateway, with the caller's own header; the gateway answers from its catalog alone. A yes is
+    remembered for some ``seconds`` (by a hash of header and name), a no never is."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, seconds: float) -> None:
         self._url = url

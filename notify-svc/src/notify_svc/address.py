@@ -24,9 +24,10 @@ from notify_svc.settings import NotifySettings
 from notify_svc.traces import TracedNotices
 
 Cause = Literal["bad_address", "forbidden", "refused", "tls", "handshake", "closed", "silent", "idle", "full"]
-"""Why there is no connection: the address is not a WebSocket URL, it lies where notifications may not go,
-nothing listens, its certificate is not trusted, it answered without a WebSocket, it closed, it did not
-answer in time; or it was not needed any more. ``full``: too much waited for it."""
+"""Why there is no connection, in this order: the address is not a WebSocket URL, it lies where notifications
+may not go, nothing listens there, its certificate is not trusted, it answered without a WebSocket, it closed
+the connection, it did not answer in time, or the connection was no longer needed. ``full``: too many events
+waited for it."""
 
 Told = Literal["bad_address", "forbidden", "unreached", "full"]
 REASONS: dict[Told, str] = {
@@ -38,7 +39,7 @@ REASONS: dict[Told, str] = {
 
 
 def told(cause: Cause) -> Told:
-    """A cause as users see it: whoever names an address learns nothing about what listens there. Logs and
+    """A cause as users see it: whoever names an address must learn nothing about what listens there. Logs and
     metrics have the cause itself."""
     return cause if cause in ("bad_address", "forbidden", "full") else "unreached"
 
@@ -49,8 +50,8 @@ Lane = tuple[int, Partition]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """The ticket of the events of one record. ``written``: when that was, in seconds since the epoch;
-    ``traced``: its trace, if it is traced."""
+    """The ticket of the events of one record. ``written``: when the record was written, in seconds since the
+    epoch; ``traced``: its trace, if it is traced."""
 
     record: Ticket
     stream: int
@@ -63,7 +64,7 @@ class Mark:
 
 
 Finished = Callable[[list[Outgoing], Cause | None], None]
-"""Called for events that are done with: delivered (None), or dropped for a cause."""
+"""Called for events that are done: delivered (None), or dropped for a cause."""
 
 _CLOSING = 1.0
 """Seconds for a connection's closing handshake."""
@@ -72,7 +73,7 @@ _CLOSING = 1.0
 class Address:
     """Delivers events to one URL, in order. All in one event loop.
 
-    A message counts as delivered when the receiver has answered the ping that was sent behind it: every
+    A message counts as delivered when the receiver has answered the ping that was sent right after it: every
     WebSocket library sends that answer by itself once it has read the message.
     """
 
@@ -216,7 +217,7 @@ class Address:
             async with asyncio.timeout(_CLOSING):
                 await socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)
         except (TimeoutError, aiohttp.ClientError, OSError):
-            return  # it ends with its transport
+            return  # it ends when its transport does
 
     async def _listen(self, socket: aiohttp.ClientWebSocketResponse) -> Cause:
         while True:

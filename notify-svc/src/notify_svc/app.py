@@ -1,4 +1,4 @@
-"""The service: its parts put together, and its WebSocket endpoint."""
+"""The service: puts its parts together, and has its WebSocket endpoint."""
 
 from __future__ import annotations
 
@@ -166,9 +166,9 @@ async def _serve(
 
 
 async def _until_refused(socket: WebSocket, name: str, admit: Admit, seconds: float) -> str:
-    """Keep asking whether the user who opened the connection may still listen; returns the reason once that
-    is over. A gateway that is away refuses nobody. A stream that is missing twice in a row was dropped, and
-    its last events have been sent, or this user may no longer see it."""
+    """Keep asking whether the user who opened the connection may still listen; returns the reason once he may
+    not. A gateway that is away refuses nobody. If a stream is missing twice in a row, either it was dropped
+    and its last events have been sent, or this user may no longer see it."""
     header = socket.headers.get("authorization", "")
     missing = False
     while True:
@@ -187,7 +187,7 @@ async def _send(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:
     try:
         while True:
             taken = await subscriber.take()
-            # what is gone lies before the events, what was missed behind them
+            # what is no longer kept lies before the events, what was missed after them
             if taken.missed is None:
                 await _send_missed(socket, None, taken.position)
             if taken.events:

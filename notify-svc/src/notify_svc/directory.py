@@ -21,8 +21,8 @@ _COUNTERS = f"{status.COUNTERS}{NOTIFY}/".encode()
 
 
 class Directory:
-    """Follows the catalog (its streams alone) and the pauses of the ``status`` topic. Used by one thread;
-    what :attr:`pauses` and :meth:`gone` give does not change afterwards.
+    """Follows the catalog (only its streams) and the pauses of the ``status`` topic. Used by one thread;
+    what :attr:`pauses` and :meth:`gone` return is not changed afterwards.
 
     :raises MillraceError: if the log cannot be read.
     """

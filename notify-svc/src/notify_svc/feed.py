@@ -24,16 +24,16 @@ _TOPIC = NOTIFICATIONS.name
 _POLL = 0.1
 _RETRY = 1.0
 _CHUNK = 500
-"""Records read at once for a subscriber that resumes."""
+"""How many records are read at once for a subscriber that resumes."""
 _PATIENCE = 1.0
-"""Seconds for which a subscriber that resumes may keep a reader waiting until the next one gets it."""
+"""Seconds that a resuming subscriber may keep a reader waiting before the next subscriber gets the reader."""
 _LONGEST_PAUSE = 0.1
 _SENDS = 10_000
 
 
 class Feed:
-    """Gives each notice to the subscribers that it is for. All of the topic is read: which instance pushes
-    what does not matter here. Lives in one event loop; ``catch_ups`` readers at most serve those that
+    """Gives each notice to the subscribers that it is for. The whole topic is read: which instance pushes
+    what does not matter here. Lives in one event loop. At most ``catch_ups`` readers serve subscribers that
     resume."""
 
     def __init__(
@@ -51,14 +51,15 @@ class Feed:
 
     @property
     def pause(self) -> float:
-        """Seconds between two messages to a subscriber: with many of them fewer and longer messages go out,
-        at most some ten thousand a second."""
+        """Seconds between two messages to a subscriber: if there are many subscribers, they get fewer and
+        longer messages, so that at most some ten thousand messages a second go out."""
         return min(self._count / _SENDS, _LONGEST_PAUSE)
 
     @asynccontextmanager
     async def subscribed(self, subscriber: Subscriber, after: str = "") -> AsyncIterator[Positions]:
-        """While this is open the subscriber gets every notice that is written, preceded by those behind
-        ``after``: the position of a message, or ``earliest`` for all that are kept. Yields where it begins.
+        """While this is open, the subscriber gets every notice that is written, and before those the ones
+        after the position ``after``: that of a message, or ``earliest`` for all that are kept. Yields where
+        it begins.
 
         :raises MillraceError: INVALID_VALUE for a position that does not exist.
         """
@@ -71,7 +72,7 @@ class Feed:
             subscriber.begin(start, lost=lost)
             catching = asyncio.create_task(self._catch_up(subscriber)) if after else None
             if catching is None:
-                # nothing was awaited since the feed's place was read
+                # there was no await since the feed's position was read, so no notice lies in between
                 self._attach(subscriber)
             metrics.SUBSCRIBERS.inc()
             try:
@@ -112,7 +113,7 @@ class Feed:
         return found, any(wanted.get(partition, (0, 0)) < at for partition, at in found.items())
 
     async def _catch_up(self, subscriber: Subscriber) -> None:
-        """Give it what it has not had yet, until it has caught up with the others."""
+        """Give the subscriber what it has not had yet, until it has caught up with the others."""
         while True:
             await subscriber.room()
             async with self._slots:
@@ -124,8 +125,8 @@ class Feed:
                     await asyncio.sleep(_RETRY)
 
     async def _read_on(self, subscriber: Subscriber) -> bool:
-        """Whether it has caught up; False: it had no room for too long, and others are waiting for the
-        reader."""
+        """Read on for the subscriber. Returns whether it has caught up; False: it had no room for too long,
+        and others may be waiting for the reader."""
         at = position.latest(subscriber.seen, subscriber.reached.positions)
         offsets = {partition: offset for partition, (offset, _) in at.items()}
         reader = await asyncio.to_thread(self._log.reader, {_TOPIC: offsets})
@@ -163,7 +164,7 @@ class Feed:
 
     def _give(self, found: list[Told], here: Positions, stopping: threading.Event) -> None:
         if stopping.is_set():
-            return  # of a reader that was followed by another
+            return  # from a reader that another one has replaced
         for told in found:
             for subscriber in self._live.get(told.notice.stream, ()):
                 subscriber.offer(told)
@@ -171,7 +172,7 @@ class Feed:
 
 
 class _Following:
-    """Hands over what comes from some offsets on; a work of :class:`millrace_service.Life`."""
+    """Hands over what comes from the given offsets on; a work of :class:`millrace_service.Life`."""
 
     def __init__(
         self, log: Log, offsets: Mapping[int, int], give: Callable[[list[Record], Positions, Traces], None],

@@ -65,21 +65,22 @@ class Intake:
         """Whether notifications have been read since the last failure."""
 
     async def drain(self, seconds: float) -> None:
-        """Read nothing more, and give the addresses so long for what waits; before the thread is stopped."""
+        """Stop reading, and give the addresses so many seconds for what waits. Called before the thread is
+        stopped."""
         self._draining.set()
         await self._pusher.drain(seconds)
         self._done.put(self._pusher.report(self._pauses, self._own, self._counted))
 
     def begin(self) -> None:
         self._log.ensure_topics([NOTIFICATIONS, DEAD_LETTERS])
-        # a pause that is known from before must not be taken for over because nothing was read yet
+        # read first: an existing pause must not be thought to be over just because nothing was read yet
         self._directory = Directory(self._log)
         group = self._settings.notify_group
         self._gaps = GapWatch(self._log, group, group)
         self._reader = self._log.subscribe(group, [NOTIFICATIONS.name])
 
     def step(self) -> None:
-        """Take in what has come and write down what is done."""
+        """Take in what has come, and write down what is done."""
         reader, directory = self._reader, self._directory
         assert reader is not None and directory is not None, "begin comes first"
         stretches = reader.stretches(_POLL, self._limit())
@@ -113,7 +114,7 @@ class Intake:
     def look(self) -> tuple[object, str]:
         """How far this instance has read its partitions, and what lies beyond."""
         if self._limit() == 0:
-            return None, ""  # those that are read wait for their addresses
+            return None, ""  # nothing is read now: what was read waits for its addresses
         ends = self._log.end_offsets(NOTIFICATIONS.name)
         return dict(self._positions), behind(NOTIFICATIONS.name, ends, self._positions)
 
@@ -136,7 +137,7 @@ class Intake:
         self._loop.call_soon_threadsafe(lambda: self._done.put(self._pusher.report(known, own, counted)))
 
     def _sweep(self, directory: Directory) -> None:
-        """Stop waiting for events of streams that have been dropped; they are not paused either."""
+        """Stop waiting for events of streams that have been dropped, and end their pauses."""
         now = time.monotonic()
         waiting = self._kept | {uid for uid, _ in self._pauses}
         if now - self._swept_at < _SWEEP_EVERY or not waiting:
@@ -154,7 +155,7 @@ class Intake:
 
     def _settle(self, reader: GroupReader) -> None:
         """Write down what was reported. The end of a pause comes before the commit: after a kill between the
-        two the events come again and end it again; the other way round nothing would."""
+        two, the events come again and end the pause again. The other way round, nothing would end it."""
         while not self._done.empty():
             report = self._done.get()
             self._unsaid += [*report.pauses, *report.counters]

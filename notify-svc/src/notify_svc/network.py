@@ -22,7 +22,7 @@ class Forbidden(PermissionError):
 def connector(settings: NotifySettings) -> aiohttp.TCPConnector:
     """Makes the connections to addresses, without a limit on their number.
 
-    :raises MillraceError: INVALID_VALUE for a file without certificates.
+    :raises MillraceError: INVALID_VALUE for a file that has no certificates.
     """
     trust = ssl.create_default_context()
     if settings.notify_ca_file:
@@ -41,9 +41,9 @@ def inside(settings: NotifySettings) -> aiohttp.TCPConnector:
 
 
 def _within(reach: AllowedAddresses) -> Callable[[Any], socket.socket]:
-    """Sockets to where notifications may go. Every connection passes here with the actual address that it
-    goes to, after names were resolved and redirects followed: a name that has changed since CREATE is checked
-    again."""
+    """Makes sockets only to where notifications may go. Every connection comes through here with the actual
+    address that it goes to, after names were resolved and redirects followed. So a name that has changed
+    since CREATE is checked again."""
 
     def make(info: Any) -> socket.socket:
         family, kind, protocol, _, where = info

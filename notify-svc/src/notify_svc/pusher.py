@@ -29,9 +29,9 @@ from notify_svc.traces import NONE, TracedNotices, Traces
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is to be written down: first ``pauses`` and ``counters`` (records of the ``status`` topic) and the
-    dead letters of what is ``unread``, then ``commits``. ``kept``: the streams whose events must not be lost
-    and wait."""
+    """What is to be written down: first ``pauses`` and ``counters`` (records of the ``status`` topic) and
+    dead letters for what could not be read (``unread``), then ``commits``. ``kept``: the streams with waiting
+    events that must not be lost."""
 
     pauses: list[Message]
     commits: dict[Partition, int]
@@ -57,7 +57,7 @@ class Pusher:
         self._counted: Mapping[tuple[int, int], Counters] = {}
         self._tally = Tally(NOTIFY, settings.instance, lambda uid, part: self._counted.get((uid, part)))
         self.accepted = 0
-        """Records taken so far."""
+        """How many records were taken so far."""
 
     @property
     def waiting(self) -> int:
@@ -65,8 +65,7 @@ class Pusher:
 
     @property
     def load(self) -> int:
-        """How many events wait for addresses that accept them; if there are too many, nothing more is
-        read."""
+        """How many events wait for addresses that accept them; while there are too many, none are read."""
         return sum(address.waiting for address in list(self._addresses.values()) if not address.stuck)
 
     def accept(self, records: Sequence[Record], traces: Traces = NONE) -> None:
@@ -107,7 +106,7 @@ class Pusher:
 
     async def _run(self, url: str, address: Address) -> None:
         await address.run()
-        # it was not needed for long; the next event makes it anew
+        # it was not needed for a long time; the next event makes it anew
         del self._addresses[url], self._tasks[url]
 
     def _finished(self, events: list[Outgoing], cause: Cause | None) -> None:
@@ -136,8 +135,8 @@ class Pusher:
         self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Partition],
         counted: Mapping[tuple[int, int], Counters] = MappingProxyType({}),
     ) -> Report:  # fmt: skip
-        """What has changed. ``paused``, ``counted``: what the ``status`` topic says now; ``own``: the
-        partitions of this instance, the only ones whose pauses it ends."""
+        """What has changed. ``paused``, ``counted``: what the ``status`` topic says now; ``own``: this
+        instance's partitions: it ends only their pauses."""
         self._relieve(time.monotonic())
         wanted: dict[Lane, Address] = {}
         for address in self._addresses.values():
@@ -166,8 +165,8 @@ class Pusher:
     def _pause(
         lane: Lane, address: Address, paused: Mapping[tuple[int, int], StreamPaused]
     ) -> StreamPaused | None:
-        """The pause of a lane that is not paused yet. A stream without a uid (in a message that an older
-        calc-svc wrote) cannot be reported to anybody."""
+        """The pause to report for a lane; None if it is paused already. A stream without a uid (in a message
+        from an older calc-svc) cannot be reported to anybody."""
         uid, (_, partition) = lane
         oldest = address.oldest(lane)
         if not uid or (uid, partition) in paused or oldest is None:
@@ -180,8 +179,8 @@ class Pusher:
             address.release(streams)
 
     def _relieve(self, now: float) -> None:
-        """When nothing is read because too much waits for one address, the others do not wait for it longer
-        than ``notify_patience``."""
+        """If nothing is read because too much waits for one address, the other addresses wait for it no
+        longer than ``notify_patience``."""
         if self.load < self._settings.notify_waiting:
             self._full_since = None
             return
@@ -203,7 +202,7 @@ class Pusher:
         }  # fmt: skip
 
     async def drain(self, seconds: float) -> None:
-        """Wait until the addresses that work have what waits for them, but no longer than this."""
+        """Wait until the working addresses have received what waits for them, but no longer than this."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if all(address.idle or address.failing for address in self._addresses.values()):

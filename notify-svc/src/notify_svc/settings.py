@@ -88,7 +88,7 @@ class NotifySettings(ServiceSettings):
 
     @property
     def instance(self) -> str:
-        """This instance, whichever process it is."""
+        """The name of this instance, whichever process it is."""
         return f"{socket.gethostname()}-{self.notify_port}"
 
     @property

@@ -1,4 +1,4 @@
-"""Subscribers: they listen to a stream's events over our WebSocket; the stream does not name them."""
+"""Subscribers: they listen to a stream's events over our WebSocket, without being named in the stream."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from notify_svc.traces import NONE, TracedNotices, Traces
 
 @dataclass(eq=False)
 class Told:
-    """A notice on its way to subscribers, made once for all of them. ``after``: the place behind it;
-    ``traced``: its trace, if it is traced."""
+    """A notice on its way to subscribers, made once for all of them. ``after``: the place after it in the
+    log; ``traced``: its trace, if it is traced."""
 
     notice: ReadNotice
     partition: int
@@ -38,15 +38,16 @@ class Told:
 
 @dataclass(eq=False)
 class Reached:
-    """How far a reader has passed on what it reads; shared by those that it passes it to."""
+    """How far a reader has passed on what it reads; shared by the subscribers that it reads for."""
 
     positions: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a subscriber gets now: ``events`` up to ``position``, then how many it ``missed`` (None:
-    nobody knows how many, and before the events) up to ``end``; ``traced``: the traces of the events."""
+    """What a subscriber gets now: ``events`` up to ``position``, and then how many it ``missed`` after those,
+    up to ``end`` (None: it missed some before the events, nobody knows how many); ``traced``: the traces of
+    the events."""
 
     events: list[Outgoing]
     position: Positions
@@ -59,7 +60,7 @@ class Taken:
 class Subscriber:
     """Events of ``stream`` (db.name), of these ``types`` (all when empty) and this ``group`` (all when None).
 
-    Of those that it does not take in time, the ``limit`` oldest wait; the others are counted as missed.
+    Of the events that it does not take in time, the ``limit`` oldest wait; the others count as missed.
     """
 
     stream: str
@@ -81,11 +82,11 @@ class Subscriber:
 
     @property
     def seen(self) -> Positions:
-        """Behind the last notice of its stream that was offered, by partition."""
+        """By partition, the position after the last notice of its stream that it was offered."""
         return self._seen
 
     def begin(self, at: Positions, *, lost: bool = False) -> None:
-        """It stands here; ``lost``: what came before no longer exists."""
+        """It begins at this position; ``lost``: whether some of what it wanted before that is gone."""
         self._at, self._seen = dict(at), dict(at)
         self.reached = Reached(dict(at))
         if lost:
@@ -93,7 +94,7 @@ class Subscriber:
             self._some.set()
 
     def offer(self, told: Told) -> None:
-        """Give it a notice of its stream; one that it was offered before is passed over."""
+        """Give it a notice of its stream; one that it was offered before is skipped."""
         if told.after <= self._seen.get(told.partition, (0, 0)):
             return
         self._seen[told.partition] = told.after
@@ -101,7 +102,8 @@ class Subscriber:
             return
         if self.types and told.event_type not in self.types:
             return
-        # what comes after a missed one is missed too, or the position between them could not be told
+        # what comes after a missed event counts as missed, too: otherwise no position could say what was
+        # missed in between
         if self._missed or self.full:
             self._missed += 1
             metrics.MISSED.inc()
@@ -116,7 +118,7 @@ class Subscriber:
             await self._room.wait()
 
     async def take(self) -> Taken:
-        """What waits, once something does."""
+        """Wait for events, and take those that are there."""
         await self._some.wait()
         self._some.clear()
         told, missed = self._waiting, self._missed
@@ -137,7 +139,7 @@ def told_of(records: list[Record], traces: Traces = NONE) -> list[Told]:
         try:
             batch = notices.BATCHES.read(record.key, record.value).notices
         except WireError:
-            continue  # a dead letter is made where it is read for the addresses
+            continue  # the intake, which reads for the addresses, makes a dead letter of it
         last, traced = len(batch) - 1, traces.get((record.partition, record.offset))
         for index, notice in enumerate(batch):
             after = (record.offset + 1, 0) if index == last else (record.offset, index + 1)

@@ -1,4 +1,4 @@
-"""Spans of notifications that are traced: read, and sent to a subscriber or delivered to an address."""
+"""Spans for traced notifications: reading them, sending to a subscriber, delivering to an address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE: Traces = {}
 
 @dataclass(eq=False)
 class TracedNotices:
-    """The notices of one message: written (ns), and read. ``parent``: the header that it came with."""
+    """The notices of one message. ``parent``: the header it came with; ``written``, ``read``: when (ns)."""
 
     tracing: Tracing
     parent: str
@@ -26,7 +26,8 @@ class TracedNotices:
 
     @cached_property
     def _read_span(self) -> str:
-        """Made for the first receiver that gets one of them; those of others have the same parent."""
+        """The span of the reading, made when the first receiver gets a notice. The spans of all receivers
+        have it as their parent."""
         return self.tracing.record("notification.read", self.parent, self.written, self.read)
 
     def sent(self) -> None:
@@ -39,7 +40,7 @@ class TracedNotices:
 
 
 def traced_in(stretches: Sequence[Stretch], tracing: Tracing) -> Traces:
-    """What is traced of that which was read, just now."""
+    """The traced messages among those that have just been read."""
     now = time.time_ns()
     return {
         (some.partition, some.offsets[place]): TracedNotices(tracing, parent, some.written(place), now)

@@ -1,5 +1,5 @@
 """``python -m trigger_svc``: runs until it is told to stop; exits with 1 if the query fails for good.
-``--stand-by FIFO``: start Spark, and go on once something is written there."""
+``--stand-by FIFO``: start Spark, then wait until something is written to the FIFO and go on."""
 
 from __future__ import annotations
 

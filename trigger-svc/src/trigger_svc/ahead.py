@@ -1,8 +1,8 @@
 """The reader that is ahead of the micro-batches: messages are evaluated when they come.
 
-It follows all that the query reads by a consumer of its own and hands messages to the evaluator at once. The
-query's next micro-batch finds them done, and seals them. Where too much has come the reader stands back, and
-the micro-batch has Spark's workers evaluate it (``batches``).
+It follows all that the query reads with a consumer of its own, and hands messages to the evaluator at once.
+The query's next micro-batch finds them done, and seals them. If too much has come, the reader stands back,
+and the micro-batch has Spark's workers evaluate it (``batches``).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _log = logging.getLogger("trigger_svc.ahead")
 WAIT = 0.5
 """Seconds that a step waits for messages."""
 MOST = 20_000
-"""The most messages of one batch: whoever is behind pays what a batch costs by itself for more of them."""
+"""The most messages of one batch: with a long backlog, many messages share the fixed cost of a batch."""
 PATIENCE = 10.0
 """Seconds after which a message that waits for rows takes effect without them."""
 LOOK_AGAIN = 1.0
-"""Seconds between two looks for topics that streams want and that did not exist."""
+"""Seconds between two looks for topics that streams want but that did not exist before."""
 
 
 class Ahead:
@@ -46,7 +46,7 @@ class Ahead:
         self._version = -1
         self._waiting = Waiting()
         self._left: set[str] = set()
-        """Topics that this client has read and no longer reads."""
+        """Topics that this client once read and no longer reads."""
         self._looked = 0.0
         self.reads = False
         """Whether it has begun to read."""
@@ -63,7 +63,7 @@ class Ahead:
             self._reader = None
 
     def step(self) -> None:
-        """Evaluate what comes, or what comes first within :data:`WAIT`."""
+        """Evaluate what is there; if there is nothing, what comes first within :data:`WAIT`."""
         assert self._reader is not None, "begin comes first"
         evaluator = self._evaluator
         if evaluator.stands_back or evaluator.far_ahead:
@@ -84,10 +84,10 @@ class Ahead:
             evaluator.follow_topics()
 
     def _follow(self) -> None:
-        """Read from the evaluator's positions on. What was in hand comes again.
+        """Read from the evaluator's positions on. Messages that were waiting here come again.
 
-        A client remembers the leaders of a topic that is gone, and takes those of its successor for older
-        ones, for ever: a topic that comes back is read by a new client.
+        A client remembers the leaders of a topic that is gone, and for ever takes those of a new topic of the
+        same name for outdated. So a topic that comes back is read by a new client.
         """
         assert self._reader is not None
         wanted = self._wanted()
@@ -106,7 +106,7 @@ class Ahead:
                 self._reader.add(topic, offsets)
 
     def _wanted(self) -> Positions:
-        """The evaluator's positions as they are now; others move them."""
+        """A copy of the evaluator's present positions, which others move."""
         evaluator = self._evaluator
         with evaluator.lock:
             self._version = evaluator.version
@@ -127,14 +127,14 @@ class Ahead:
             evaluator.evaluate(Messages.of(now))
 
     def _pass_over(self) -> None:
-        """Offsets that hold no message (what was compacted, the ends of transactions) are read, too."""
+        """Count offsets that hold no message (compacted ones, the ends of transactions) as read, too."""
         assert self._reader is not None
         moved, held = self._reader.moved(), self._waiting.topics
         self._evaluator.pass_over({topic: ends for topic, ends in moved.items() if topic not in held})
 
     def _needs(self, inner: list[Record]) -> list[Ends]:
-        """Behind which rows each of these takes effect: a control record that begins a stream, and a tick,
-        name them; for others they are those that are there now."""
+        """For each message, the rows after which it takes effect. A control record that begins a stream and a
+        tick name them; for others they are the rows that are there now."""
         ends: Ends | None = None
         found: list[Ends] = []
         for record in inner:
@@ -161,12 +161,12 @@ class Waiting:
         return {topic for topic, queue in self._queues.items() if queue}
 
     def put(self, records: list[Record], needs: list[Ends], now: float) -> None:
-        """``needs``: of each, up to where rows are to be evaluated before it."""
+        """``needs``: for each record, up to where rows are to be evaluated before it."""
         for record, ends in zip(records, needs, strict=True):
             self._queues.setdefault(record.topic, deque()).append((record, ends, now))
 
     def take(self, positions: Ends, now: float) -> list[Record]:
-        """Those whose rows are evaluated, or that have waited for :data:`PATIENCE`; control records first."""
+        """Messages whose rows are evaluated, or that waited for :data:`PATIENCE`; control records first."""
         return [record for topic in INNER for record in self._taken(topic, positions, now)]
 
     def _taken(self, topic: str, positions: Ends, now: float) -> Iterator[Record]:
@@ -187,7 +187,7 @@ class Waiting:
 
 
 def _short_of(positions: Ends, ends: Ends) -> str:
-    """How far rows were to be evaluated, and where evaluation stands."""
+    """In words: how far rows were to be evaluated, and how far they are."""
     return ", ".join(
         f"{topic}/{partition} up to {end}, stands at {positions[topic][partition]}"
         for topic, places in ends.items()
@@ -197,12 +197,12 @@ def _short_of(positions: Ends, ends: Ends) -> str:
 
 
 def _named(record: Record, use: TopicUse) -> Ends | None:
-    """The ends that a tick, or a control record that begins a stream, names itself."""
+    """The ends that a record names itself: a tick does, and a control record that begins a stream."""
     try:
         if record.topic == CLOCK.name:
             return control.TICKS.read(record.key, record.value).ends
         if record.topic == CONTROL.name and not control.RECORDS.deletes(record.value):
             return use.begins(control.RECORDS.read(record.key, record.value)) or None
     except Exception:
-        return {}  # the slots say what is wrong with it
+        return {}  # the slots report what is wrong with it
     return None

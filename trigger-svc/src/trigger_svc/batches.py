@@ -1,8 +1,9 @@
-"""What is done with a micro-batch: it is the ledger. Behind it all that it names is evaluated, and sealed.
+"""What is done with a micro-batch. It is the ledger: once it is done, all that it names is evaluated and
+sealed.
 
-Mostly the reader (``ahead``) has evaluated all of it before, and the batch only seals. Where the reader is
-off (``MILLRACE_JUDGE_AHEAD=0``) a small batch is evaluated here, in the driver. A large one, which an outage
-or a flood leaves behind, goes to Spark's workers. All ways leave the same states.
+Mostly the reader (``ahead``) has evaluated all of it before, and the batch only seals. If the reader is off
+(``MILLRACE_JUDGE_AHEAD=0``), a small batch is evaluated here, in the driver. A large one, as an outage or a
+flood leaves it, goes to Spark's workers. All ways lead to the same states.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ from trigger_svc.spark.session import compiled
 from trigger_svc.spark.workers import OUTPUT_SCHEMA, Arrived, judge_slots
 
 SMALL_BYTES = 16 * 1024 * 1024
-"""A larger batch is not for the driver: its messages pass through the driver's Java heap."""
+"""The driver does not evaluate a larger batch: its messages would pass through the driver's Java heap."""
 FIRST_GUESS = 1000.0
-"""How many bytes a message is taken to have before one was seen."""
+"""How many bytes a message is taken to have before any was seen."""
 LARGE = 4_000_000
-"""Messages that workers get at once; more are several large batches, one behind the other."""
+"""How many messages workers get at once; more are split into several large batches, one after the other."""
 LOOK = 0.5
-"""Seconds after which a batch that waits for the reader looks at how far behind that is."""
+"""Seconds after which a batch that waits for the reader looks at how much the reader has still to do."""
 
 
 class BeginAgain(Exception):
-    """The query is to begin again, before the batch that was to be evaluated; not a failure."""
+    """The query is to begin again, without doing the batch that was to be evaluated. Not a failure."""
 
 
 @dataclass(slots=True)
 class Lengths:
-    """What is known of how long messages are: the offsets of a batch say only how many there are.
+    """What is known about the length of messages: the offsets of a batch only say how many there are.
 
-    ``each``: bytes of a message, as guessed.
+    ``each``: the guessed bytes of a message.
     """
 
     each: float = FIRST_GUESS
@@ -56,7 +57,7 @@ class Lengths:
     def learn(self, size: int, messages: int) -> None:
         """A batch of this many messages had ``size`` bytes."""
         found = size / messages
-        # too low a guess fills the heap, too high a one costs some time
+        # a guess that is too low fills the heap; one that is too high only costs some time
         self.each = max(found, self.each + (found - self.each) / 8)
 
     def learn_too_long(self) -> None:
@@ -68,7 +69,7 @@ class Batches:
     """Does the micro-batches of one run of the query; ``__call__`` is what ``start_query`` wants.
 
     ``needs_others``: says whether the query should read other topics than it does. ``done``: the last batch
-    that was sealed; ``failure``: what the log has refused last, for Spark tells of it in a text only.
+    that was sealed; ``failure``: the log's last error, kept here because Spark only passes on its text.
     ``leaves``: from now on no batch is done; the next one ends the query with :class:`BeginAgain`.
     """
 
@@ -119,7 +120,7 @@ class Batches:
                 self._large(frame, batch, ends)
             elif self._settings.judge_ahead:
                 if evaluator.far_ahead:
-                    evaluator.seal()  # the reader waits for that
+                    evaluator.seal()  # the reader waits until this is done
                 if self._reached(ends):
                     break
             elif not self._small(frame, batch, ends):
@@ -130,13 +131,13 @@ class Batches:
             self._rest()
 
     def _too_many(self, rows: int) -> bool:
-        """Whether this many messages are for Spark's workers."""
+        """Whether this many messages must go to Spark's workers."""
         if self._settings.judge_ahead:
             return rows > self._settings.trigger_backlog
         return rows > self._settings.trigger_small_batch or not self._lengths.small(rows)
 
     def _reached(self, ends: Ends) -> bool:
-        """Wait for the reader, for a while."""
+        """Wait a while for the reader; returns whether it has got there, or this should stop waiting."""
         evaluator = self._evaluator
         with evaluator.lock:
             if evaluator.stands_back:
@@ -145,7 +146,7 @@ class Batches:
             return evaluator.lock.wait_for(lambda: self.leaves or not behind(evaluator.positions, ends), LOOK)
 
     def _rest(self) -> None:
-        """Wait while everything evaluated is sealed: a query that is idle asks for no offsets."""
+        """Wait while everything evaluated is sealed, so that an idle query asks for no offsets."""
         evaluator = self._evaluator
         with evaluator.lock:
             evaluator.lock.wait_for(lambda: self.leaves or evaluator.positions != evaluator.sealed)
@@ -153,7 +154,8 @@ class Batches:
     # ------------------------------------------------------------------ in the driver
 
     def _small(self, frame: DataFrame, batch: int, ends: Ends) -> bool:
-        """Evaluate a small batch; returns whether there was one: streams that begin in it may want more."""
+        """Evaluate a small batch; returns whether there was something to do. Then there may be more, for
+        streams that begin in it."""
         evaluator = self._evaluator
         if not behind(evaluator.positions, ends):
             return False
@@ -168,7 +170,8 @@ class Batches:
             return True
         if table.num_rows:
             self._lengths.learn(table.nbytes, table.num_rows)
-        # what a control record has read from somewhere else than before is not passed over
+        # rows are passed over before control records take effect: if one has a topic read from another place
+        # than before, what is there must not be passed over
         for part, holds_rows in zip(apart(Arrived(table).take()), (True, False), strict=True):
             evaluator.evaluate(part)
             evaluator.pass_over({topic: end for topic, end in found.items() if is_rows(topic) is holds_rows})
@@ -190,8 +193,8 @@ class Batches:
     # ------------------------------------------------------------------ in workers
 
     def _large(self, frame: DataFrame, batch: int, ends: Ends) -> None:
-        """Let workers evaluate the rows of a large batch. What goes to all slots is evaluated here, behind
-        the last of them."""
+        """Let workers evaluate the rows of a large batch. What goes to all slots is evaluated here, after the
+        last of the rows."""
         evaluator = self._evaluator
         with evaluator.lock:
             evaluator.ready()
@@ -230,7 +233,7 @@ class Batches:
 
 
 def _part(starts: Positions, ends: Positions, share: float) -> Positions:
-    """For each partition, the end of about that share of what lies between."""
+    """For each partition, the end of about that share of what lies between start and end."""
     return {
         topic: {
             p: min(end, starts[topic][p] + ceil((end - starts[topic][p]) * share)) for p, end in e.items()

@@ -18,18 +18,18 @@ from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
 from trigger_svc.positions import Ends
 
 CLOSEST = 25 * NS_PER_MS
-"""Ticks are no closer together than this. All instants between two of them fire. Ticks that come faster than
-a micro-batch ends share the next, so they cost little; but what a tick comes too late for waits for the one
-after."""
+"""Ticks are at least this far apart. All instants between two ticks fire with the second. Ticks that come
+faster than micro-batches share the next batch, so they cost little; but an instant that just misses a tick
+waits for the next one."""
 LONGEST_WAIT = 500 * NS_PER_MS
-"""After this long the clock asks again what is due; the slots announce more than that in advance
-(``trigger.delay.AHEAD``)."""
+"""After this long the clock asks again what is due; the slots announce further ahead than that
+(``trigger.stream.delay.AHEAD``)."""
 ASK_AGAIN = NS_PER_SECOND
-"""After that the clock tries again to tell the ends of a topic that the broker did not tell it: the instant
-for which they were to be told may be the last of the day."""
+"""If the broker does not say where a topic ends, the clock tries again after this long: the instant for which
+the ends are needed may be the last of the day."""
 LATE = 5 * NS_PER_SECOND
-"""A clock that wakes so much later than it meant to (the machine slept, the broker was away) has missed
-what was planned until then, as if the service had been down; below that it fires late."""
+"""If the clock wakes up so much later than planned (the machine slept, the broker was away), it has missed
+what was planned until then, as if the service had been down. If it is less late, it fires late."""
 
 
 class Clock:
@@ -37,7 +37,7 @@ class Clock:
 
     Instants planned before the start are missed (SEMANTICS, "Outages"). ``delays_due``: says when the next
     open windows trigger by MAX_DELAY, ascending; ``now``: says what time it is; both in ns since the epoch.
-    ``lead``: says how many ns before that their ticks are to be written.
+    ``lead``: says how many ns before a window is due its tick is to be written.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Clock:
                 unknown.append(topic)
         tick = control.Tick(now, agenda.since, ends, agenda.early)
         self._log.append([Message(CLOCK.name, None, control.encode(tick))])
-        if unknown:  # dropped just now, which the topic control tells; else their streams fire a little later
+        if unknown:  # just dropped, as ``control`` will tell; otherwise their streams fire a little later
             agenda.again(unknown, now + ASK_AGAIN)
         return True
 
@@ -113,9 +113,9 @@ class Clock:
 def take_in(
     record: Record, apply: Callable[[control.AnyControl, int], None], logger: FilteringBoundLogger
 ) -> None:
-    """Apply a record of the topic ``control``, written at this time (ns since the epoch). Whatever it says,
-    the thread goes on: others wait for it, and the slots tell of what is wrong and make a dead letter of
-    it."""
+    """Apply a record of the topic ``control``; ``apply`` also gets the time when it was written (ns since the
+    epoch). Whatever the record says, the thread goes on: others wait for it, and the slots report what is
+    wrong with the record and make a dead letter of it."""
     if control.RECORDS.deletes(record.value):
         return
     try:
@@ -135,7 +135,7 @@ def warm_up(
     log: Log, query: Any, positions: Callable[[], Ends], rounds: int = 12, within: float = 300
 ) -> None:
     """Send ticks through the query, one after the other: the first batches of a cold JVM take seconds.
-    ``positions``: up to where messages are evaluated.
+    ``positions``: says how far messages are evaluated.
 
     :raises MillraceError: TIMEOUT if the query has not taken them within that many seconds.
     """
@@ -144,7 +144,7 @@ def warm_up(
         offset = idle_tick(log)
         while positions().get(CLOCK.name, {}).get(0, 0) <= offset:
             if not query.isActive:
-                return  # who watches the query says why
+                return  # whoever watches the query reports why
             if time.monotonic() > until:
                 raise MillraceError(ErrorCode.TIMEOUT, f"the trigger query took no tick within {within:g} s")
             time.sleep(0.02)

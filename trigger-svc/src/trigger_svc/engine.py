@@ -29,7 +29,7 @@ from trigger_svc.usable import Usable
 
 RESTART_WINDOW = 600.0
 LARGE_SECONDS = 600.0
-"""How long a batch that went to workers may run before it counts as stalled."""
+"""Seconds that a batch which went to workers may run before it counts as stalled."""
 OF_THE_BROKER = re.compile(
     r"org\.apache\.kafka\.common\.errors\."
     r"(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeader\w*|FencedLeaderEpoch"
@@ -41,14 +41,14 @@ OF_THE_BROKER = re.compile(
 
 class Engine:
     """Runs the trigger query; a work of :class:`millrace_service.Life`, with ``lives`` for all that goes on
-    beside it. A step is one run of the query. ``evaluator``: what both the query and the reader evaluate by.
+    beside it. A step is one run of the query. ``evaluator``: used by both the query and the reader.
     """
 
     def __init__(
         self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger, lives: Lives,
         tracing: Tracing = OFF, session: SparkSession | None = None,
     ) -> None:  # fmt: skip
-        """``session``: None where it is to be started."""
+        """``session``: None if it is still to be started."""
         self.name, self.stopping = "trigger-query", threading.Event()
         self._settings = settings
         self._log = log
@@ -94,11 +94,11 @@ class Engine:
 
     @property
     def _running(self) -> bool:
-        """Whether rows are evaluated: by the reader, before there is a query."""
+        """Whether rows are evaluated. The reader does that even before there is a query."""
         return self._warm if self._ahead is None else self._ahead.reads
 
     def health(self) -> Health:
-        # one that begins again is as good as running
+        # a query that begins again counts as running
         running = self._warm or (self.query is not None and bool(self.query.isActive))
         detail: dict[str, object] = {"query": "running" if running else "down", "warm": self._warm}
         if self._usable.problem:
@@ -106,19 +106,19 @@ class Engine:
         return self._lives.health(self._running and not self._usable.problem, detail)
 
     def _look(self) -> tuple[object, str]:
-        """The last batch that was done; what lies behind it in what the query reads."""
+        """The last batch that was done, and what the query still has to read after it."""
         evaluator = self.evaluator
-        done = evaluator.sealed  # another one is put in its place, it does not change
+        done = evaluator.sealed  # never changed, only replaced
         ends = self._log.ends_of(done or [CLOCK.name])
         waits = (behind(topic, found, done.get(topic, {0: 0})) for topic, found in ends.items())
         now = time.monotonic()
-        # how far workers are with a large batch cannot be seen
+        # there is no way to see how far workers are with a large batch
         large = int(now) if evaluator.large_since > now - LARGE_SECONDS else 0
         return (id(self.batches), self.batches.done, large), next(filter(None, waits), "")
 
     def _needs_others(self) -> bool:
-        """Whether the query should begin again: to read what streams want and it leaves out, or because it
-        reads too much that none wants."""
+        """Whether the query should begin again: to read topics that streams want and it leaves out, or
+        because it reads too many that none wants."""
         use = self.evaluator.use
         if not self._left_out.isdisjoint(use.wanted):
             return True
@@ -137,8 +137,9 @@ class Engine:
 
     def step(self) -> None:
         """Run the query until it ends.
-        :raises MillraceError: INTERNAL if it has failed too often: the process ends, and the slots' positions
-            say where to go on; UNAVAILABLE or TIMEOUT if the broker was the cause, however often.
+        :raises MillraceError: INTERNAL if it has failed too often: then the process ends, and the next one
+            goes on from the slots' positions; UNAVAILABLE or TIMEOUT if the broker was the cause, however
+            often.
         """
         try:
             self._run_once()

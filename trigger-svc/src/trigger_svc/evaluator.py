@@ -2,8 +2,9 @@
 
 Whoever has messages (the reader that follows the log, ``ahead``, or a micro-batch, ``batches``) gives them to
 :meth:`Evaluator.evaluate`: in the order of each partition, from the positions on, each message once. What
-follows is sent before it returns. :meth:`Evaluator.seal` puts states and positions on the disk; only what is
-sealed is done for good. What was evaluated since comes again after a crash, cut into the same batches.
+they cause is sent before it returns. :meth:`Evaluator.seal` writes states and positions to the disk; only
+what is sealed is done for good. What was evaluated since comes again after a crash, cut into the same
+batches.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ from trigger_svc.spark.checkpoint import taken_over
 from trigger_svc.traces import TracedRow, TracedRows
 
 MOST_UNSEALED = 1_000_000
-"""Messages; a restart evaluates them again."""
+"""The most messages that should be evaluated but not sealed: a restart evaluates them again."""
 DISK_WRITES = 4
-"""How many states are written side by side; each waits for the disk twice."""
+"""How many states are written side by side; each one waits for the disk twice."""
 
 
 class Evaluator:
-    """See the module. Safe to use from several threads; ``lock`` is held while anything changes, and told of
-    each change.
+    """See the module. Safe to use from several threads; ``lock`` is held while anything changes, and notified
+    of each change.
 
-    ``positions``: up to where all is evaluated; ``sealed``: up to where it is so for good; ``use``: which WAL
-    topics streams want. ``version``: changes when somebody else than the reader has moved the positions, or
-    other topics are read; ``evaluated``: how many messages were. ``stands_back``: the reader leaves messages
-    to the micro-batches. ``delays_due``: when (ns, ascending) open windows trigger by MAX_DELAY; ``lead``:
-    how long before that ticks are to be written.
+    ``positions``: up to where all is evaluated; ``sealed``: up to where all is evaluated for good; ``use``:
+    which WAL topics streams want. ``version``: changes when something other than the reader has moved the
+    positions, or when other topics are read; ``evaluated``: how many messages were evaluated;
+    ``stands_back``: whether the reader leaves messages to the micro-batches; ``delays_due``: when (ns,
+    ascending) open windows trigger by MAX_DELAY; ``lead``: how long before that ticks are to be written.
     """
 
     def __init__(self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger) -> None:
@@ -83,8 +84,8 @@ class Evaluator:
     # ------------------------------------------------------------------ the start
 
     def ready(self) -> None:
-        """Begin where the last generation stands, and evaluate again what was evaluated since; at once if
-        that was done and nothing has failed.
+        """Begin where the last generation stands, and evaluate again what was evaluated since. Does nothing
+        if that was done before and nothing has failed since.
 
         :raises StateError: if the states cannot be used.
         :raises MillraceError: if the broker does not give what is to be read.
@@ -103,7 +104,7 @@ class Evaluator:
                 if record.offset < self.positions[CONTROL.name].get(record.partition, 0):
                     take_in(record, lambda one, _: self.use.apply(one), self._logger)
             again = self._again(self._cuts.since(found.number))
-            # behind all that is in the journal, also of a generation that was begun and not sealed
+            # after all that is in the journal, including a generation that was begun but not sealed
             self._number = max(self._number, self._generation.number, self._cuts.last)
             self._cuts.begin(self._number)
             self._follow_topics()
@@ -119,7 +120,7 @@ class Evaluator:
             return positions | copied(found.positions)
         if found.number < 0:
             return positions
-        # of a version that kept them in Spark's checkpoint alone, which the next query begins anew
+        # an older version kept them only in Spark's checkpoint, which the next query begins anew
         positions |= copied(taken_over(self._settings.checkpoint, found.number))
         self._generation = self.states.seal(found, found.number + 1, positions)
         return positions
@@ -127,12 +128,12 @@ class Evaluator:
     def _again(self, cuts: Sequence[Cut]) -> int:
         """Evaluate these batches as they were cut; returns how many there were."""
         done = 0
-        self._follow_topics()  # to those that were not there when it was sealed
+        self._follow_topics()  # some may not have been there when the generation was sealed
         for cut in cuts:
             if not behind(self.positions, cut.ends):
-                continue  # of before the generation
+                continue  # it is from before the generation
             if cut.large:
-                # no batch follows: this one is the next micro-batch's, whatever that is to read
+                # this is the last one: the next micro-batch does it, whatever else that is to read
                 self._large, self.stands_back = cut, True
                 break
             starts = {topic: self.positions.get(topic, {}) for topic in cut.ends}
@@ -149,10 +150,11 @@ class Evaluator:
     # ------------------------------------------------------------------ messages
 
     def evaluate(self, messages: Messages, traced: TracedRows | None = None) -> None:
-        """Evaluate a batch: rows alone, or messages of :data:`INNER` alone. Those of topics that are not
-        read, and those that were evaluated, are left out. ``traced``: those of the rows that are traced.
+        """Evaluate a batch: only rows, or only messages of :data:`INNER`. Messages of topics that are not
+        read, and those that were evaluated before, are left out. ``traced``: those of the rows that are
+        traced.
 
-        :raises MillraceError: if the log does not take what follows; :meth:`ready` begins anew then.
+        :raises MillraceError: if the log does not take what is to be sent; :meth:`ready` begins anew then.
         """
         with self.lock:
             messages = messages.take(np.flatnonzero(self._fresh(messages)))
@@ -164,7 +166,7 @@ class Evaluator:
             self._missing.look(messages, self.positions, ends)
             again = self._from_before(messages)
             cut = Cut(ends, again)
-            self._loaded = False  # until all is sent: what is half done begins anew
+            self._loaded = False  # until all is sent: after a failure half way, begin anew
             before = self._before(again)
             self._cuts.add(cut)
             sent = self._take(Messages.of([*records_of(messages), *before]) if before else messages, cut)
@@ -186,11 +188,11 @@ class Evaluator:
         return found
 
     def _from_before(self, messages: Messages) -> Positions:
-        """Where the rows begin that streams which begin now want and that were evaluated without them."""
+        """Where rows begin that were evaluated before, but are wanted by streams which begin only now."""
         found: Positions = {}
         anew = set[str]()
         for record in self._records(messages):
-            if isinstance(record, control.DropTable):  # its topic is read from where the next ones begin
+            if isinstance(record, control.DropTable):  # streams that begin later say where it is read
                 anew.add(record.topic)
                 found.pop(record.topic, None)
             for topic, offsets in self.use.begins(record).items():
@@ -214,7 +216,7 @@ class Evaluator:
         records = list(self._records(messages))
         for record in records:
             self.use.apply(record)
-            if isinstance(record, control.DropTable):  # one that is made again begins anew
+            if isinstance(record, control.DropTable):  # a table that is made again begins anew
                 self.positions.pop(record.topic, None)
         if records:
             self._follow_topics()
@@ -232,7 +234,7 @@ class Evaluator:
         place = messages.topics.index(CONTROL.name)
         for at in np.flatnonzero(messages.topic == place).tolist():
             value = messages.value[at]
-            # what is wrong with one that cannot be read the slots say
+            # the slots report what is wrong with a record that cannot be read
             with suppress(Exception):
                 if not control.RECORDS.deletes(value):
                     yield control.RECORDS.read(messages.key_of(at), value)
@@ -259,7 +261,7 @@ class Evaluator:
     # ------------------------------------------------------------------ topics
 
     def follow_topics(self) -> None:
-        """Read what streams want and was not there so far, and no more what none wants.
+        """Begin to read topics that streams want and that exist by now; stop reading what none wants.
 
         :raises MillraceError: if the broker cannot be asked.
         """
@@ -274,7 +276,7 @@ class Evaluator:
         fresh = [topic for topic in wanted if topic not in self.positions]
         ends = self._log.ends_of(fresh) if fresh else {}
         for topic, offsets in ends.items():
-            # partitions that no stream knew are read from their beginning; a topic may be another by now
+            # partitions unknown to any stream are read from the beginning; a topic may have been made anew
             starts = {p: min(wanted[topic].get(p, 0), end) for p, end in offsets.items()}
             self.positions[topic] = starts
         if gone or ends:
@@ -294,12 +296,12 @@ class Evaluator:
 
     @property
     def far_ahead(self) -> bool:
-        """Whether so much is unsealed that more had better wait."""
+        """Whether so much is unsealed that more messages should wait."""
         return self._unsealed > MOST_UNSEALED
 
     def seal(self) -> None:
-        """Write states and positions to the disk, if anything has changed. If somebody has failed half
-        way, what was evaluated is evaluated again before: nothing is sealed that was not sent.
+        """Write states and positions to the disk, if anything has changed. If an evaluation failed half way,
+        what was evaluated is evaluated again first: nothing is sealed that was not sent.
 
         :raises OSError: if the disk does not take them.
         :raises MillraceError: as :meth:`evaluate`.
@@ -320,7 +322,7 @@ class Evaluator:
                 write.result()
             self._sealed(self.states.seal(before, number, positions))
         except BaseException:
-            self._loaded = False  # the slots take themselves for kept
+            self._loaded = False  # the slots believe that their states are on the disk
             raise
 
     def _next(self) -> int:
@@ -348,14 +350,14 @@ class Evaluator:
     # ------------------------------------------------------------------ large batches
 
     def pending(self) -> Positions | None:
-        """The ends of a large batch that a crash has interrupted: it is to be evaluated first, as it was."""
+        """The ends of a large batch that a crash has interrupted; it must be evaluated first, unchanged."""
         return None if self._large is None else self._large.ends
 
     def evaluate_large(self, ends: Positions, run: Callable[[Positions, Generation, int], None]) -> None:
-        """Have all rows up to these ends (of partitions that have some) evaluated elsewhere; those of
-        :meth:`pending` if there are such. :meth:`ready` comes first, under the lock under which the ends were
-        found. ``run``: does it, given the positions, the generation whose states it finds, and the number of
-        that which it writes.
+        """Have all rows up to these ends (of partitions that have some) evaluated elsewhere; if there are
+        :meth:`pending` ends, up to those. Call :meth:`ready` first, under the same lock under which the ends
+        were found. ``run``: does it, given the positions, the generation whose states it reads, and the
+        number of the one that it writes.
 
         :raises MillraceError: as :meth:`evaluate`, and what ``run`` raises.
         """
@@ -387,7 +389,7 @@ class Evaluator:
         return [RunningSlot(self.states.read(n, found), n, slots, most_held) for n in range(slots)]
 
     def catch_up(self, ends: Ends) -> None:
-        """Evaluate what there is of :data:`INNER` up to these ends.
+        """Evaluate the messages of :data:`INNER` up to these ends.
 
         :raises MillraceError: as :meth:`evaluate`.
         """

@@ -1,4 +1,4 @@
-"""What should have been read and is no longer in any topic: it is reported, never passed over in silence."""
+"""What should have been read but is no longer in the topic: it is reported, never skipped silently."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _OF_ALL = frozenset({REGROUP.name, HANDOVER.name})
 
 
 class Missing:
-    """``touched``: the streams that should have evaluated what is missing of a WAL topic."""
+    """``touched``: names the streams that should have evaluated what is missing in a WAL topic."""
 
     def __init__(self, log: Log, touched: Callable[[Gap], tuple[int, ...]]) -> None:
         self._log, self._touched = log, touched
         self._watch = GapWatch(log, "trigger-svc", found=count_lost)
 
     def look(self, messages: Messages | None, positions: Ends, ends: Ends) -> None:
-        """``messages``: what has come between the positions and the ends; None if it is not here.
+        """Report what is missing between the positions and the ends. ``messages``: what has come from there;
+        None if it is not in this process.
 
         :raises MillraceError: if the broker cannot be asked or told.
         """
@@ -35,7 +36,7 @@ class Missing:
 
     def _gaps(self, messages: Messages | None, positions: Ends, ends: Ends) -> Iterator[Gap]:
         for topic, offsets in ends.items():
-            # ticks tell nothing once they are old; control records are trimmed when they say nothing any more
+            # old ticks no longer matter; control records are only trimmed once they no longer matter
             if topic in (CLOCK.name, CONTROL.name):
                 continue
             starts = {partition: positions.get(topic, {}).get(partition, 0) for partition in offsets}
@@ -52,7 +53,7 @@ class Missing:
         except MillraceError as error:
             if error.code is not ErrorCode.UNAVAILABLE or topic in self._log.topics(topic):
                 raise
-            return {}  # it went with its table
+            return {}  # the topic is gone with its table
 
 
 def _first(messages: Messages | None, topic: str, partition: int, end: int) -> int:

@@ -1,4 +1,5 @@
-"""How long before open windows are due their ticks are written: about what a tick takes to become events."""
+"""How long before open windows are due their ticks are written: about as long as ticks take to cause
+events."""
 
 from __future__ import annotations
 
@@ -7,16 +8,16 @@ from millrace_core.trigger.stream import APART
 
 FIRST_GUESS = 112 * NS_PER_MS
 LONGEST = 400 * NS_PER_MS
-"""However slow micro-batches are, no window triggers earlier than that and :data:`APART`: one that was fast
-for once would be far too early."""
+"""However slow micro-batches are, no window triggers earlier than by this and :data:`APART`: otherwise, if
+one batch was fast for once, its windows would trigger far too early."""
 WEIGHT = 8
 """About how many of the last batches count."""
 
 
 class Lead:
-    """Learns from each batch that ticks made windows trigger in; what was learned ends with the service.
+    """Learns from each batch in which ticks made windows trigger. What was learned ends with the service.
 
-    What it says goes into the tick, so a batch that is evaluated again does not depend on it.
+    The lead becomes a part of the tick, so a batch that is evaluated again does not depend on this.
     """
 
     def __init__(self) -> None:
@@ -28,5 +29,6 @@ class Lead:
 
     @property
     def time(self) -> int:
-        """ns. The windows of a tick are due within :data:`APART`: that in the middle is met exactly."""
+        """In ns. The windows of a tick are due within :data:`APART`; the one in the middle triggers exactly
+        on time."""
         return min(max(round(self._took) - APART // 2, 0), LONGEST)

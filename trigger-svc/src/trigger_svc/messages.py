@@ -1,4 +1,4 @@
-"""Messages of the log as they are given to the slots."""
+"""Messages of the log in the form in which slots get them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace_wal import Record, Stretch
 from trigger_svc.ledger.states import Positions
 
 INNER = (CONTROL.name, CLOCK.name, HANDOVER.name)
-"""Topics whose messages go to all slots. They take effect behind the rows that were there before them."""
+"""Topics whose messages go to all slots. They take effect after the rows that were there before them."""
 EVERYWHERE = -1
 """The slot number of messages that go to all slots."""
 
@@ -24,7 +24,7 @@ def is_rows(topic: str) -> bool:
 
 
 def of_stretches(stretches: Sequence[Stretch]) -> Messages:
-    """Messages as they were read, in their order; no object is made for any of them."""
+    """Messages as they were read, in their order; without making an object for each."""
     sizes = list(map(len, stretches))
     topics, topic = distinct([some.topic for some in stretches])
     keys, key = distinct(list(chain.from_iterable(some.keys for some in stretches)))
@@ -40,13 +40,13 @@ def of_stretches(stretches: Sequence[Stretch]) -> Messages:
 
 
 def apart(messages: Messages) -> tuple[Messages, Messages]:
-    """Rows, and what goes to all slots: this takes effect behind the rows that came before it."""
+    """The rows, and the messages for all slots: these take effect after the rows that came before them."""
     rows = np.array([is_rows(topic) for topic in messages.topics], dtype=bool)[messages.topic]
     return messages.take(np.flatnonzero(rows)), messages.take(np.flatnonzero(~rows))
 
 
 def ends_of(messages: Messages) -> Positions:
-    """Behind these messages, of the partitions that have any."""
+    """The offsets after these messages, for the partitions that have any."""
     found: Positions = {}
     for place in present(messages.topic).tolist():
         mine = messages.topic == place

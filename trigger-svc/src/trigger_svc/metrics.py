@@ -1,4 +1,4 @@
-"""Metrics: of batches, and the slots' counters."""
+"""Metrics of batches, and the slots' counters."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from trigger_svc.ledger.states import Positions
 from trigger_svc.messages import INNER, is_rows
 
 Ends = Mapping[str, Mapping[int, int]]
-"""Positions that nobody may change."""
+"""Positions that are not to be changed."""
 STALL = 30.0
 """Reading up to a position fails after this many seconds without a message."""
 
 
 def inner_begins(log: Log) -> Positions:
-    """Where a deployment begins that has evaluated nothing: before the first records that are kept."""
+    """Where a deployment that has evaluated nothing begins: at the first records that are still kept."""
     return {topic: log.begin_offsets(topic) for topic in (*INNER, REGROUP.name)}
 
 
@@ -37,7 +37,7 @@ def advance(positions: Positions, ends: Ends) -> None:
 
 
 def behind(positions: Ends, ends: Ends, rows: bool = False) -> int:
-    """How many offsets lie between, of the topics that are read; ``rows``: of those that hold rows alone."""
+    """How many offsets lie between the two, in topics that are read; ``rows``: only in those with rows."""
     return sum(
         max(end - positions[topic].get(partition, 0), 0)
         for topic, offsets in ends.items()
@@ -47,7 +47,7 @@ def behind(positions: Ends, ends: Ends, rows: bool = False) -> int:
 
 
 def between(positions: Ends, ends: Ends, topics: Collection[str]) -> tuple[Positions, Positions]:
-    """The positions and the ends of those partitions of these topics that have something between."""
+    """The positions and the ends, only for partitions of these topics that have something in between."""
     starts: Positions = {}
     found: Positions = {}
     for topic in topics:
@@ -60,15 +60,15 @@ def between(positions: Ends, ends: Ends, topics: Collection[str]) -> tuple[Posit
 
 
 def fetch(log: Log, starts: Ends, ends: Ends) -> list[Record]:
-    """The messages between, as far as the log still has them: a topic that is gone, or was made again and is
-    shorter, has none.
+    """The messages from the starts to the ends, as far as the log still has them: a topic that is gone, or
+    was made again and is shorter, has none.
 
     :raises MillraceError: UNAVAILABLE or TIMEOUT if the broker does not give them.
     """
     if not ends:
         return []
     there = log.ends_of([topic for topic in ends if topic in starts])
-    # one whose leaders are being chosen has no ends either, and all its rows
+    # a topic whose leaders are being elected has no known ends either, but still has all its rows
     untold = (ends.keys() & starts.keys()) - there.keys()
     if untold and not untold.isdisjoint(log.topics()):
         raise MillraceError(

@@ -1,9 +1,9 @@
-"""How far the trigger query is, for readers of the status topic; and the ticks on which counters are told.
+"""Reports how far the trigger query is, for readers of the status topic; and writes ticks for the counters.
 
-Slots count rows, but tell of them only when a tick comes (``trigger.stream.STEADY``): telling with each batch
-would make more messages than a quiet stream triggers. So once a second, if the query has read anything but
-ticks since, a tick is written on which nothing fires. The last one comes after the last row: totals are
-complete a second or two after it. An idle query gets none.
+Slots count rows, but tell their counts only when a tick comes (``trigger.stream.STEADY``): to tell them with
+each batch would make more messages than a quiet stream triggers. So once a second, if the query has read
+anything but ticks since the last one, a tick is written on which nothing fires. The last such tick comes
+after the last row, so totals are complete a second or two after that row. An idle query gets none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trigger_svc.positions import Ends, copied
 
 EVERY = 1.0
 TRIMMED = frozenset(topic.name for topic in TOPICS if TRIGGER_QUERY in topic.readers)
-"""Internal topics that forget what this query has read."""
+"""Internal topics that are trimmed of what this query has read."""
 
 
 def moved(before: Ends, now: Mapping[str, dict[int, int]]) -> dict[str, dict[int, int]]:
@@ -31,18 +31,18 @@ def moved(before: Ends, now: Mapping[str, dict[int, int]]) -> dict[str, dict[int
 
 
 class Reporter:
-    """Reports once a second; a work of :class:`millrace_service.Life`. ``progress``: up to where messages are
-    evaluated for good; ``instance``: the process, for people."""
+    """Reports once a second; a work of :class:`millrace_service.Life`. ``progress``: says how far messages
+    are evaluated for good; ``instance``: this process's name, for people."""
 
     def __init__(self, log: Log, progress: Callable[[], Ends], instance: str) -> None:
         self.name, self.stopping = "reporter", threading.Event()
         self._log, self._progress, self._instance = log, progress, instance
         self._told: dict[str, dict[int, int]] = {}
         self._known: frozenset[str] = frozenset()
-        """Topics that the process before this one has reported."""
+        """Topics that an earlier process has reported."""
 
     def begin(self) -> None:
-        """Find out what was told before: a topic of that may have gone since."""
+        """Find out which topics were reported before: some may be gone since."""
         known = set[str]()
         for record in replay(self._log, STATUS.name):
             with suppress(WireError):  # calc-svc makes a dead letter of it
@@ -56,16 +56,16 @@ class Reporter:
             self.report()
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
     def report(self) -> None:
         """Write what has changed since the last time.
 
-        :raises MillraceError: if the log cannot be written; the next time says the same again.
+        :raises MillraceError: if the log cannot be written; the next call reports the same again.
         """
         now = copied(self._progress())
         if not now:
-            return  # the query has not said anything yet
+            return  # nothing is known of the query yet
         news = moved(self._told, now)
         told = self._told.keys() | self._known
         gone = sorted(topic for topic in told if topic.startswith(WAL_PREFIX) and topic not in now)

@@ -1,4 +1,4 @@
-"""Spans of rows that are traced: read, evaluated, and the sending of what they cause.
+"""Spans for traced rows: reading them, evaluating them, and sending what they cause.
 
 A row is traced if its producer says so in a header, or if it is sampled here. Only the reader (``ahead``)
 traces: rows that micro-batches evaluate are not.
@@ -23,8 +23,8 @@ Streams = Callable[["TracedRow"], Collection[int]]
 
 @dataclass(frozen=True, slots=True)
 class TracedRow:
-    """A message with rows. ``slot``: that evaluates it; ``parent``: the header that it came with, or empty;
-    ``written``: when its producer wrote it, ns."""
+    """A message with rows. ``slot``: the slot that evaluates it; ``parent``: the header that it came with, or
+    empty; ``written``: when its producer wrote it, ns."""
 
     topic: str
     partition: int
@@ -36,10 +36,10 @@ class TracedRow:
 
 
 def causes(rows: Sequence[TracedRow], sent: Sequence[Output], streams: Streams) -> dict[int, int]:
-    """Which row has caused what is sent: the place there -> the place of the row here.
+    """Which row has caused what is sent: place in ``sent`` -> place in ``rows``.
 
-    The event of a window that has closed names its cause. What says nothing of it is taken for caused by the
-    last of these rows that are for its stream and its slot.
+    The event of a window that has closed names its cause. Anything that does not is taken to be caused by the
+    last of these rows for its stream and its slot.
     """
     of = [streams(row) for row in rows]
     found = {}
@@ -65,7 +65,7 @@ def _ends(written: dict[int, tuple[int, int]], row: TracedRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TracedRows:
-    """The rows of one batch that are traced; they were ``read`` at that time (ns)."""
+    """The traced rows of one batch. ``read``: when they were read (ns)."""
 
     tracing: Tracing
     rows: Sequence[TracedRow]
@@ -73,7 +73,7 @@ class TracedRows:
 
     @contextmanager
     def sending(self, sent: Sequence[Output], streams: Streams) -> Iterator[list[Message]]:
-        """They are evaluated; what follows is sent in the block, as these messages."""
+        """The rows have been evaluated. The block sends what they cause, as the messages that this yields."""
         evaluated, tracing = time.time_ns(), self.tracing
         parents = []
         for row in self.rows:
@@ -103,13 +103,13 @@ class RowTraces:
         self._tracing, self._slots = tracing, slots
 
     def of(self, stretches: Sequence[Stretch], read: int) -> TracedRows | None:
-        """Those of what was read at that time; None: there are none."""
+        """The traced rows of what was read at that time; None if there are none."""
         rows = [row for some in stretches for row in self._rows(some)]
         return TracedRows(self._tracing, rows, read) if rows else None
 
     def _rows(self, some: Stretch) -> Iterator[TracedRow]:
         given = some.traceparents()
-        # rows on their way to their group were sampled when they were read the first time
+        # rows on their way to their group were already sampled when they were first read
         parents = given if some.topic == REGROUP.name else self._tracing.sampler.parents(len(some), given)
         for place, parent in sorted(parents.items()):
             key = some.keys[place]

@@ -1,4 +1,4 @@
-"""Whether the query can start: the slots' states must be whole, and of this deployment."""
+"""Whether the query can start: the slots' states must be undamaged, and belong to this deployment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trigger_svc.spark.checkpoint import taken_over
 
 SERVICE, WHAT = "trigger-svc", "state"
 PAUSE = 5.0
-"""Seconds until states that could not be used are looked at again: somebody may have put them right."""
+"""Seconds until states that could not be used are looked at again: somebody may have repaired them."""
 
 
 class Usable:
@@ -32,8 +32,8 @@ class Usable:
         self.problem = ""
 
     def wait(self, pause: float = PAUSE) -> None:
-        """Until the query can start, or the service stops. What is in the way is logged, shown in health and
-        told to who asks for the streams; a restart would not help, so the process stays."""
+        """Wait until the query can start, or the service stops. What is in the way is logged, shown in health
+        and told to whoever asks for the streams. A restart would not help, so the process stays."""
         while not self._stopping.is_set():
             self.problem = self._look()
             self._tell()

@@ -13,9 +13,9 @@ from cachetools import TTLCache
 from millrace_core.errors import ErrorCode, MillraceError
 
 FREE = 5
-"""Failures that cost nothing."""
+"""How many failures cost nothing."""
 LONGEST = 60.0
-"""Seconds; the first wait is one, and each is twice the one before."""
+"""In seconds. The first wait is one second, and each further wait is twice as long as the one before."""
 REMEMBERED, REMEMBERED_SECONDS = 10_000, 600.0
 
 
@@ -25,7 +25,7 @@ class _Failures(NamedTuple):
 
 
 class Attempts:
-    """``clock``: seconds that never go back. Failures from another address lock nobody out."""
+    """``clock``: gives seconds that never go back. Failures from one address lock nobody out at another."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -33,8 +33,8 @@ class Attempts:
         self._lock = threading.Lock()
 
     def check(self, name: str, address: str) -> None:
-        """:raises MillraceError: AUTHENTICATION while this user must wait here; the password is not even
-        checked then."""
+        """:raises MillraceError: AUTHENTICATION while this user must wait at this address; the password is
+        not even checked then."""
         with self._lock:
             known = self._failed.get((name, address))
         left = known.until - self._clock() if known else 0.0
@@ -44,7 +44,7 @@ class Attempts:
             )
 
     def failed(self, name: str, address: str) -> None:
-        """The password was wrong, or no user has that name."""
+        """Note that the password was wrong, or that no user has that name."""
         with self._lock:
             known = self._failed.get((name, address))
             number = known.number + 1 if known else 1
@@ -52,6 +52,6 @@ class Attempts:
             self._failed[name, address] = _Failures(number, self._clock() + wait)
 
     def passed(self, name: str, address: str) -> None:
-        """It was right: earlier failures are forgotten."""
+        """The password was right: forget earlier failures."""
         with self._lock:
             self._failed.pop((name, address), None)

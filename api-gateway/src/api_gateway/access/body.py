@@ -15,8 +15,8 @@ from millrace_core.errors import ErrorCode, MillraceError
 
 
 def known_first(logins: Logins, most: int) -> type[APIRoute]:
-    """Routes that read nothing from an unknown caller, and no body longer than ``most`` bytes. FastAPI itself
-    reads the body before it resolves a route's dependencies."""
+    """Routes that read no body from an unknown caller, and no body longer than ``most`` bytes. FastAPI by
+    itself would read the body before it resolves a route's dependencies."""
 
     class KnownFirst(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -38,7 +38,7 @@ def known_first(logins: Logins, most: int) -> type[APIRoute]:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """:raises MillraceError: TOO_LARGE as soon as that is known."""
+    """:raises MillraceError: TOO_LARGE as soon as the body is known to be too long."""
     told = request.headers.get("content-length", "")
     size, parts = int(told) if told.isdecimal() else 0, []
     if size <= most:

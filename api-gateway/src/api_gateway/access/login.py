@@ -24,12 +24,12 @@ from millrace_core.errors import ErrorCode, MillraceError
 _TOKEN_KEY = bytes((64, 182, 122, 48, 86, 115, 253, 68))
 _FIELD = 24  # bytes that the token has for the name, and as many for the password
 _REMEMBERED = 1024
-# it is no secret, which is why it is warned of
+# it is no secret, which is why the gateway warns of it
 DEFAULT_PASSWORD = "taosdata"  # noqa: S105
 _NO_SALT = "00" * 16
 COST = 1 << 12
-"""Costs some milliseconds and 4 MB per password. Stored hashes do not say how they were made, so this cannot
-change."""
+"""Takes some milliseconds and 4 MB per password. Stored hashes do not say how they were made, so this must
+not change."""
 
 
 def hash_password(password: str, salt: str) -> str:
@@ -44,19 +44,19 @@ def new_user(name: str, password: str, *, superuser: bool = False) -> User:
 
 # the same key three times makes TripleDES plain DES, which ``cryptography`` does not offer by itself
 def _cipher() -> Cipher[ECB]:
-    # the protocol says so: a token hides nothing, it is the password in another form
+    # the protocol demands it: a token hides nothing, it is just the password in another form
     return Cipher(TripleDES(_TOKEN_KEY * 3), ECB())  # noqa: S305
 
 
 def address_of(request: Request) -> str:
-    """Where a request comes from; empty if the server does not tell."""
+    """The address that a request comes from; empty if the server does not know it."""
     return request.client.host if request.client else ""
 
 
 def make_token(name: str, password: str) -> str:
     """The token that ``GET /rest/login`` gives.
 
-    :raises MillraceError: TOO_LARGE if name or password have more than 24 bytes, which it has no room for.
+    :raises MillraceError: TOO_LARGE if name or password have more than 24 bytes: a token has no more room.
     """
     encryptor = _cipher().encryptor()
     padded = b""
@@ -108,7 +108,7 @@ def read_authorization(header: str | None) -> tuple[str, str]:
 
 
 class Logins:
-    """Checks credentials against the catalog's users. A password that was right is not hashed again."""
+    """Checks credentials against the catalog's users. A password that was right once is not hashed again."""
 
     def __init__(self, users: Mapping[str, User], attempts: Attempts | None = None) -> None:
         self._users = users
@@ -139,12 +139,12 @@ class Logins:
         return user is not None and self._matches(user, password)
 
     def stands(self, user: User) -> bool:
-        """Whether somebody who was let in as this user would still be let in."""
+        """Whether somebody who was let in as this user would still be let in now."""
         found = self._users.get(user.name)
         return found is not None and (found.password, found.salt) == (user.password, user.salt)
 
     def _matches(self, user: User, password: str) -> bool:
-        # keyed, so that the memory of right passwords is of no use to anyone else
+        # keyed, so that the remembered digests of right passwords are of no use to anyone else
         digest = hmac.digest(self._key, password.encode(), "sha256")
         entry = (user.name, user.password)
         with self._lock:

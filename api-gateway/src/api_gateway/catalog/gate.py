@@ -1,4 +1,4 @@
-"""A gate that many may pass together, or one alone: inserts together, the removal of a table alone."""
+"""A gate that many may pass together, or one alone: inserts together, whoever removes a table alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Whoever wants to be alone goes before those who come later, so that it cannot starve."""
+    """Whoever wants to be alone goes before those who come later, and so cannot starve."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

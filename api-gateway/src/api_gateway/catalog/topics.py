@@ -1,9 +1,9 @@
-"""The life of WAL topics: empty with their table, emptied once nobody reads them for a dropped one, deleted
-only after a rest.
+"""The life of WAL topics: empty when their table is made, emptied once nobody reads them for a dropped table,
+deleted only after a rest.
 
 A topic that is deleted and made anew within minutes is not safe to read: consumers that Spark keeps take the
-old and the new one for the same (decision 0019). So a table that is made again finds the topic of its
-predecessor, emptied, and its offsets go on.
+old and the new one for the same (decision 0019). So a table that is made again gets the topic of its
+predecessor, emptied, and the offsets go on.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from millrace_wal import Log
 
 MAX_TOPIC = 249  # characters of a topic's name (Kafka)
 BETWEEN_SECONDS = 60.0
-"""Deletions are at least this far apart, and take all topics that have rested by then: whoever asks for the
-ends of all topics while one is being deleted may wait for seconds, as trigger-svc's query does."""
+"""Deletions are at least this far apart, and each one takes all topics that have rested by then. Whoever asks
+for the ends of all topics while one is being deleted, as trigger-svc's query does, may have to wait for
+seconds."""
 
 
 class WalTopics:
-    """A dropped table's topic is *pending* until trigger-svc has let go of the table (rows of a new table
-    would be read as the old one's), then *resting*: empty, and deleted ``rest`` seconds later, unless a table
-    of the name is made before."""
+    """A dropped table's topic is *pending* until trigger-svc has let go of the table (before that, rows of a
+    new table would be read as the old one's). Then it is *resting*: empty, and deleted ``rest`` seconds
+    later, unless a table of the same name is made before."""
 
     def __init__(
         self, log: Log, board: StatusBoard, seconds: float, rest: float,
@@ -43,8 +44,8 @@ class WalTopics:
         self._deleted_at = float("-inf")
 
     def make(self, db: str, table: str, partitions: int, where: Position | None, kept_ms: int = -1) -> None:
-        """An empty topic for a new table; it holds nothing that a dropped table left under the name.
-        ``kept_ms``: how long it keeps what everybody is done with, -1: for ever.
+        """Make an empty topic for a new table, without anything that a dropped table left under the name.
+        ``kept_ms``: how long it keeps what every reader is done with; -1: for ever.
 
         :raises MillraceError: INVALID_VALUE for a name that is too long once escaped; TIMEOUT if trigger-svc
             has not let go of the dropped table.
@@ -60,7 +61,7 @@ class WalTopics:
         there = topic in self._log.topics(topic)
         if there:
             self._await_release(topic)
-        # under the lock, or a sweep that is under way could take the new topic for the old one
+        # under the lock: otherwise a sweep that is under way could take the new topic for the old one
         with self._lock:
             if there and topic in self._log.topics(topic):
                 self._reuse(topic, partitions)
@@ -78,7 +79,8 @@ class WalTopics:
         """Wait until nobody reads the rows that a drop, a crash or an outage left in the topic."""
         control = self._pending.get(topic)
         if control is None:
-            # resting; or left by a drop or a creation that a crash cut short: all said of it is in the log
+            # resting, or left by a drop or a creation that a crash cut short: every control record about it
+            # is in the log by now
             control = self._log.end_offsets(CONTROL.name)[0] - 1
         if self._log.begin_offsets(topic) != self._log.end_offsets(topic) and not self._board.wait_applied(
             control, self._seconds
@@ -90,7 +92,7 @@ class WalTopics:
 
     def adopt(self, tables: Sequence[tuple[str, str]]) -> None:
         """At start: topics that belong to no table were left by earlier drops, or by a producer that was too
-        early; they rest as they are, so that what is in them can still become dead letters."""
+        early. They rest without being emptied, so that what is in them can still become dead letters."""
         owned = {wal_topic(*table) for table in tables}
         left = [topic for topic in self._log.topics(WAL_PREFIX) if topic not in owned]
         with self._lock:
@@ -103,7 +105,7 @@ class WalTopics:
             self._pending.update(dict.fromkeys(topics, control))
 
     def sweep(self) -> None:
-        """Empty the topics that were let go of, and delete those that have rested."""
+        """Empty the topics that trigger-svc has let go of, and delete those that have rested."""
         if not self._pending and not self._resting:
             return
         with self._lock:

@@ -17,8 +17,8 @@ from millrace_wal import Record as Found
 
 
 class Ddl:
-    """Held by whoever looks at the catalog and then writes, so that definitions come one after another. Its
-    holder sees all that the topic holds, including a write whose outcome was unknown: ``settle`` is called
+    """Held by whoever looks at the catalog and then writes, so that definitions come one after another. The
+    holder sees everything in the topic, even a write whose outcome was unknown, for ``settle`` is called
     first. So a table that exists after all is not made again under another uid.
     """
 
@@ -63,8 +63,9 @@ class CatalogWriter:
     def write(self, put: Sequence[Record] = (), remove: Sequence[bytes] = ()) -> None:
         """Remove keys and put records, in this order; durable, and in ``catalog``, when it returns.
 
-        :raises MillraceError: UNAVAILABLE or TIMEOUT; then ``catalog`` is as it was. Whatever of it reached
-            the topic nevertheless is read back before anybody looks and writes again (:class:`Ddl`).
+        :raises MillraceError: UNAVAILABLE or TIMEOUT; then ``catalog`` is as it was. If some of it has
+            reached the topic nevertheless, that is read back before anybody looks and writes again
+            (:class:`Ddl`).
         """
         changes: list[tuple[bytes, bytes | None]] = [(key, None) for key in remove]
         changes += [(key_of(record), encode(record)) for record in put]

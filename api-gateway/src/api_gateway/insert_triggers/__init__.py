@@ -1,1 +1,1 @@
-"""Triggers of IoTDB: classes of users, each in a process of its own, called for rows that are written."""
+"""IoTDB's triggers: users' classes, each in a process of its own, which are called for written rows."""

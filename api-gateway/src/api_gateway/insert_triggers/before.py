@@ -25,10 +25,11 @@ def fire_before(
     context: Context, lives: Sequence[Live], written: Sequence[tuple[Table, Message]], firing: Firing,
     kept: Callable[[Live], Message],
 ) -> list[Message]:  # fmt: skip
-    """Fire them one after the other. What they write is stored once all have agreed. ``kept``: the message
-    that says what a stateful trigger keeps; all of these are returned, to go into the log with the rows.
+    """Fire the triggers one after the other. What they write is stored once all have agreed. ``kept``: makes
+    the message that says what a stateful trigger keeps; these messages are returned, to go into the log with
+    the rows.
 
-    :raises IotdbError: TRIGGER_FIRE_ERROR at the first failure of a PESSIMISTIC one.
+    :raises IotdbError: TRIGGER_FIRE_ERROR at the first failure of a PESSIMISTIC trigger.
     """
     decoded = [_decoded(table, messages) for table, messages in _by_table(written)]
     accepted: list[tuple[Live, list[Outcome]]] = []
@@ -46,7 +47,7 @@ def fire_before(
         for live, outcomes in accepted:
             _store(context, live, outcomes, firing)
     except MillraceError:
-        # the rows are not written, but it has seen them
+        # the rows are not written, but stateful triggers have seen them
         if states:
             context.log.append(states)
         raise
@@ -71,7 +72,7 @@ def _watched(live: Live, db: str, keys: Sequence[str]) -> list[Watched | None]:
 
 
 def _fired(live: Live, batch: Batch, firing: Firing) -> list[Outcome]:
-    """:raises IotdbError: TRIGGER_FIRE_ERROR if it fails and is PESSIMISTIC."""
+    """:raises IotdbError: TRIGGER_FIRE_ERROR if the trigger fails and is PESSIMISTIC."""
     begin = time.monotonic()
     try:
         outcomes = live.instance.fire(batch, batch.parts)

@@ -1,4 +1,4 @@
-"""The depth of rows that triggers have written, by where they lie in the log."""
+"""The depth of rows that triggers have written, by the rows' place in the log."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from api_gateway.firing import Spot
 
 _Place = tuple[str, int, int]
 MOST = 500_000
-"""Places that are remembered: the last ones."""
+"""How many places are remembered: the last ones."""
 
 
 class Depths:
-    """A reader may meet rows in the log before their writer has heard where they are: it waits for writes
-    that are under way."""
+    """A reader may come upon rows in the log before their writer has learnt where they are. So it first waits
+    for writes that are under way (:meth:`settle`)."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

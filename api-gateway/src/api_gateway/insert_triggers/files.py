@@ -1,4 +1,4 @@
-"""Where the class of a trigger comes from: the trigger folder, and files that a statement names."""
+"""Where a trigger's class comes from: the trigger folder, and files that a statement names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace_core.dialect.iotdb.statements import CreateTrigger
 from millrace_core.errors import Position
 
 INSTALLED = "install"
-"""The folder, in the trigger folder, of what came from elsewhere: by its hash."""
+"""The folder, within the trigger folder, of files that came from elsewhere, named by their hash."""
 MOST_BYTES = 64 * 1024 * 1024
 SECONDS = 60.0
 _SUFFIXES = (".py", ".zip", ".whl")
@@ -53,7 +53,7 @@ def place_of(folder: Path, statement: CreateTrigger) -> str | None:
 
 
 def check_again(folder: Path, file: str | None, sha256: str | None) -> None:
-    """Before code that has a hash is loaded again. :raises IotdbError: TRIGGER_DOWNLOAD_ERROR."""
+    """Check code that has a hash before it is loaded again. :raises IotdbError: TRIGGER_DOWNLOAD_ERROR."""
     if file is not None and sha256 is not None and not _is(folder / file, sha256.lower()):
         raise IotdbError(
             Status.TRIGGER_DOWNLOAD_ERROR,

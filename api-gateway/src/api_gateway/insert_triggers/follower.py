@@ -1,8 +1,8 @@
-"""AFTER INSERT: a trigger follows the log. Each has its own reader and its own place: one that is slow, or
-ends its process again and again, holds up no other.
+"""AFTER INSERT: a trigger follows the log. Each trigger has its own reader and its own place: one that is
+slow, or whose process ends again and again, holds up no other.
 
-What it keeps and where it stands go into one record, about every second. After a crash it goes on from
-there: rows are fired at least once, and what a class keeps has seen each of them once.
+What the trigger keeps and where it stands go into one record, about every second. After a crash it goes on
+from there: each row fires at least once, and what a class keeps has seen each row exactly once.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from millrace_wal import BEGIN, Log, Reader, Record
 
 POLL_SECONDS = 0.2
 LIMIT = 5000
-"""Records of one step."""
+"""How many records are read per step."""
 KEEP_SECONDS = 1.0
 SETTLE_SECONDS = 30.0
 MOST_DEEP = 50_000
 REMEMBERED = 100_000
-"""Messages whose failures and writes are kept for requests that ask."""
+"""For how many messages failures and writes are kept, for requests that ask for them."""
 
 
 @dataclass(slots=True)
 class Fired:
-    """What one message came to, if it is worth telling: the first failure, and where its writes lie."""
+    """What became of one message, if it is worth telling: the first failure, and where its writes lie."""
 
     failure: Failure | None = None
     spots: list[Spot] = field(default_factory=list)
 
 
 class Follower:
-    """A work of :class:`millrace_service.Life`. ``kept``: what is known from before, or None of a new one;
-    ``lowest``: up to where all that read a topic's partition are done with it."""
+    """A work of :class:`millrace_service.Life`. ``kept``: what is known from before; None for a new trigger;
+    ``lowest``: up to where all triggers that read a topic's partition are done with it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Follower:
         self._number = 0 if kept is None else kept.number
         self._deep: dict[tuple[str, int, int], int] = {}
         self.durable = self._done
-        """How far it is done for certain, whatever ends the process."""
+        """How far it is durably done, whatever ends the process."""
         self._dirty, self._keep_at = False, 0.0
         self._changed = threading.Condition()
         self._fired: dict[tuple[str, int, int], Fired] = {}
@@ -86,7 +86,7 @@ class Follower:
     # -- life ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        # what has come after the last place that is known is fired again, by what was kept there
+        # what came after the last known place is fired again, from what the trigger kept there
         self._live.instance.rewind(self._state)
         self._reader = self._log.reader({})
         self._tables, self._decoders, self._catalog_at = {}, {}, -1
@@ -98,7 +98,7 @@ class Follower:
         if not self._tables:
             self.stopping.wait(POLL_SECONDS)
         if records:
-            # rows may lie there by a definition that has come meanwhile
+            # the rows may be written by a definition that has come meanwhile
             self._discover(self._reader)
             self._depths.settle(SETTLE_SECONDS)
             for topic, some in groupby(sorted(records, key=_topic), key=_topic):
@@ -121,7 +121,7 @@ class Follower:
             self._keep()
 
     def _discover(self, reader: Reader) -> None:
-        """Read the topics of databases that can hold what is watched, from where this one stands."""
+        """Read the topics of databases that may hold what is watched, from where this trigger stands."""
         at = self._context.writer.position
         if at == self._catalog_at:
             return
@@ -181,7 +181,7 @@ class Follower:
     def _settle(
         self, records: Sequence[Record], parts: Sequence[BatchTablet], outcomes: Sequence[Outcome]
     ) -> None:
-        """Store what was written; remember for requests what there is to tell."""
+        """Store what the trigger wrote; remember what there is to tell, for requests."""
         told: dict[tuple[str, int, int], Fired] = {}
         by_depth: dict[int, list[tuple[Record, Outcome]]] = {}
         for part, outcome in zip(parts, outcomes, strict=True):
@@ -205,8 +205,8 @@ class Follower:
     def _store(
         self, depth: int, some: Sequence[tuple[Record, Outcome]], told: dict[tuple[str, int, int], Fired]
     ) -> bool:
-        """Write what these tablets came to, all at once; whether that is taken. Of one alone a refusal is its
-        failure."""
+        """Store what the trigger wrote for these tablets, all at once; returns whether that was accepted. If
+        there is only one tablet, a refusal counts as its failure."""
         firing = Firing(depth, waits=False)
         writes = [write for _, outcome in some for write in outcome.writes]
         try:
@@ -258,8 +258,8 @@ class Follower:
         self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def _forget_deep(self) -> None:
-        """Depths of messages that every trigger watching them has passed are no longer needed. If there are
-        too many, the last ones are kept: after a crash the rows of the others count as nobody's writes."""
+        """Forget depths of messages that every trigger watching them has passed. If there are too many, only
+        the last ones are kept: after a crash, the rows of the others do not count as a trigger's writes."""
         lowest: dict[tuple[str, int], int] = {}
         for topic, partition, offset in list(self._deep):
             if (topic, partition) not in lowest:
@@ -270,7 +270,7 @@ class Follower:
     # -- who waits -------------------------------------------------------------------------------------------
 
     def wait(self, spots: Sequence[Spot], until: float) -> list[Fired] | None:
-        """What these messages came to, once they were fired; None: they were not, by then (monotonic)."""
+        """What became of these messages, once they have fired; None if not by ``until`` (monotonic)."""
 
         def over() -> bool:
             return self.stopping.is_set() or all(map(self._passed, spots))
@@ -282,7 +282,7 @@ class Follower:
             return [one for one in found if one is not None]
 
     def behind(self, topic: str, ends: Mapping[int, int]) -> int:
-        """Messages of a topic before these ends that were not fired yet."""
+        """How many messages of a topic before these ends have not fired yet."""
         _, offsets = self._done.get(topic, (0, {}))
         return sum(max(end - offsets.get(partition, 0), 0) for partition, end in ends.items())
 

@@ -1,4 +1,4 @@
-"""The one instance of a trigger's class: its process, started anew whenever it is gone, and what it keeps."""
+"""The one instance of a trigger's class: its process, restarted whenever it is gone, and what it keeps."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from millrace_triggers import frames
 from millrace_triggers.frames import Begin, Begun, Ended, Fire, Fired, Written
 
 CHUNK = 2000
-"""Tablets of one call, at most."""
+"""The most tablets per call."""
 MOST_STATE = 4 * 1024 * 1024
-"""Bytes that a class may keep: they must fit into one message."""
+"""How many bytes a class may keep: they must fit into one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``folder``: of the classes; ``seconds``: of one call of a class; ``memory``: bytes of its process;
-    ``tries``: to start it, before a firing fails for it."""
+    """``folder``: of the classes; ``seconds``: how long one call of a class may take; ``memory``: how many
+    bytes its process may have; ``tries``: how often its start is tried before a firing fails."""
 
     folder: Path
     seconds: float
@@ -37,7 +37,8 @@ class Limits:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one tablet. ``why``: it failed; ``writes``: if it did not."""
+    """What became of one tablet. ``why``: why it failed, empty if it did not; ``writes``: what it wrote if it
+    did not."""
 
     why: str = ""
     writes: list[Written] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Instance:
     # -- life ------------------------------------------------------------------------------------------------
 
     def create(self) -> str:
-        """The first process: ``validate``, ``on_create``; the strategy.
+        """Start the first process, which calls ``validate`` and ``on_create``; returns the strategy.
 
         :raises IotdbError: if the class is not there, or refuses.
         """
@@ -83,7 +84,7 @@ class Instance:
             self.state = state
 
     def drop(self) -> str:
-        """``on_drop``, once; what it raised, empty if nothing. The process is gone afterwards."""
+        """Call ``on_drop`` once; returns what it raised, empty if nothing. The process is gone afterwards."""
         with self.lock:
             try:
                 told = self._alive().ask(frames.End())
@@ -139,11 +140,11 @@ class Instance:
     # -- firing ----------------------------------------------------------------------------------------------
 
     def fire(self, batch: Batch, parts: Sequence[BatchTablet]) -> list[Outcome]:
-        """Fire tablets of a batch, in order; the outcome of each. One that takes too long, or ends two
-        processes one after the other, has failed; the others are fired by the next process, from what was
-        kept before.
+        """Fire tablets of a batch, in order; returns the outcome of each. A tablet that takes too long, or
+        ends two processes in a row, has failed; the others are fired by the next process, from what was kept
+        before.
 
-        :raises MillraceError: UNAVAILABLE if no process can be started. Some may have fired then.
+        :raises MillraceError: UNAVAILABLE if no process can be started; some tablets may have fired by then.
         """
         outcomes: list[Outcome] = []
         alone_until = ended_at = -1
@@ -158,7 +159,7 @@ class Instance:
                     self._end()
                     if len(some) == 1 and (gone.slow or ended_at == at):
                         outcomes.append(Outcome(str(gone)))
-                    # one of them has ended it, or something else has: what all have done is lost with it
+                    # one of the tablets has ended it, or something else has; all their effects are lost
                     alone_until, ended_at = max(alone_until, at + len(some)), at
                     continue
                 assert isinstance(fired, Fired)
@@ -178,7 +179,7 @@ class Instance:
 
 
 def framed(batch: Batch, parts: Sequence[BatchTablet], *, state: bool) -> Fire:
-    """Tablets that follow each other, as they go to a process."""
+    """Consecutive tablets, as they are sent to a process."""
     begin, end = parts[0].begin, parts[-1].end
     rows = slice(begin, end)
     return Fire(

@@ -1,4 +1,4 @@
-"""One trigger that is registered: what it watches, its instance, and what becomes of its firings."""
+"""One registered trigger: what it watches, its instance, and what becomes of its firings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Live:
         self.failures = 0
 
     def watched(self, db: str, device: str) -> Watched | None:
-        """What it watches of a device; None: there is no such device."""
+        """What it watches of a device; None if there is no such device."""
         found = Schema(self._context.catalog).named(db, device) if self.may_watch(db) else None
         return None if found is None else Watched(found.name, self._watch.series_of(found))
 
@@ -50,7 +50,7 @@ class Live:
         return found is not None and bool(found.series)
 
     def failed(self, why: str, devices: Sequence[str]) -> Failure:
-        """Count and log it."""
+        """Count and log a failure."""
         self.failures += 1
         metrics.TRIGGER_FAILURES.labels(self.record.name).inc()
         self._context.logger.warning(

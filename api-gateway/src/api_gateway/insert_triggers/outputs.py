@@ -17,8 +17,8 @@ from millrace_triggers.frames import Written
 
 
 def store(context: Context, trigger: InsertTrigger, writes: Iterable[Written], firing: Firing) -> None:
-    """Write them.
-    :raises MillraceError: if they are refused, or too many triggers' writes led to them."""
+    """Store what a trigger writes.
+    :raises MillraceError: if it is refused, or if too many writes by triggers led to it."""
     if firing.depth > MOST_DEPTH:
         raise IotdbError(Status.TRIGGER_FIRE_ERROR, too_deep(trigger.name))
     session = Session(trigger.owner, None, context.settings.timezone, time.time_ns())
@@ -26,7 +26,7 @@ def store(context: Context, trigger: InsertTrigger, writes: Iterable[Written], f
 
 
 def tablets_of(writes: Iterable[Written]) -> list[Tablet]:
-    """Writes of one series as one tablet, in the order in which series came first.
+    """The writes as tablets, one for each series, in the order in which the series first came.
 
     :raises IotdbError: for what is not a path of a series.
     """

@@ -16,12 +16,12 @@ import msgspec
 from millrace_triggers.frames import OUT_OF_MEMORY, Begin, Begun, Channel, Reply, Request
 
 STARTUP = 60.0
-"""Seconds that Python may take to answer, in addition to what its trigger does."""
+"""Seconds that Python itself may take to answer, in addition to the time for its trigger."""
 MARGIN = 5.0
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What is handed on of our environment; secrets stay here."""
+"""Which of our environment variables the process gets; secrets are not among them."""
 _ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-"""One thread is enough, and each takes address space."""
+"""One thread is enough, and each one takes address space."""
 
 
 class Gone(Exception):
@@ -33,7 +33,7 @@ class Gone(Exception):
 
 
 class TriggerProcess:
-    """Used by one thread at a time. ``begin``: the first thing that it is told."""
+    """Used by one thread at a time. ``begin``: the first message that the process gets."""
 
     def __init__(self, begin: Begin) -> None:
         self._seconds = begin.seconds
@@ -47,7 +47,7 @@ class TriggerProcess:
             )  # fmt: skip
         self._channel = Channel(ours, Reply)
         try:
-            # load, validate, on_create, restore and failure_strategy have their time each
+            # load, validate, on_create, restore and failure_strategy each have their own time
             told = self._ask(begin, STARTUP + 5 * begin.seconds)
         except Gone as gone:
             told = Begun("", "begin", str(gone))
@@ -58,7 +58,7 @@ class TriggerProcess:
         return self._process.pid
 
     def ask(self, call: Request) -> Any:
-        """The reply. :raises Gone: if there is none; the process has ended then."""
+        """Ask and return the reply. :raises Gone: if there is none; then the process has ended."""
         return self._ask(call, 2 * self._seconds + MARGIN)
 
     def _ask(self, call: Request, seconds: float) -> Any:
@@ -87,9 +87,9 @@ class TriggerProcess:
         return Gone("its process has closed its connection")
 
     def close(self) -> None:
-        """End it, and what it has started."""
+        """End the process, and whatever it has started."""
         self._channel.close()
-        # its group is its own; the number is not given anew before it was waited for
+        # it has a process group of its own, whose number is not reused before the process was waited for
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -36,12 +36,12 @@ def message(progress: wire.TriggerProgress) -> Message:
 
 
 def gone(record: InsertTrigger) -> Message:
-    """Says that the trigger was dropped: nothing of it is kept."""
+    """The message that a trigger was dropped: nothing of it is kept."""
     return Message(INSERT_TRIGGERS.name, wire.key(record.name, record.uid), None)
 
 
 Done = dict[str, tuple[int, dict[int, int]]]
-"""Topic -> the uid of its table, and up to where each partition is done with."""
+"""Topic -> the uid of its table, and how far each partition is done."""
 
 
 def done_of(places: tuple[DoneUpTo, ...]) -> Done:

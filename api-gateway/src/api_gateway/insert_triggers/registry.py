@@ -1,4 +1,4 @@
-"""All triggers of IoTDB: made, dropped, shown, and asked by whoever writes rows."""
+"""All of IoTDB's triggers: made, dropped and shown here; whoever writes rows asks here."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class InsertTriggers:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take up what the catalog has. :raises MillraceError: if the log cannot be read."""
+        """Take up the triggers of the catalog. :raises MillraceError: if the log cannot be read."""
         dead = DeadLetters(self._context.log, "api-gateway", passed_over(self._logger))
         kept = progress.load(self._context.log, dead)
         for told in kept.values():
@@ -140,7 +140,7 @@ class InsertTriggers:
         self._activate(Live(self._context, record, instance), None)
 
     def _ends(self) -> tuple[DoneUpTo, ...]:
-        """Where the log ends now: earlier rows are never seen."""
+        """Where the log ends now: a new trigger never sees earlier rows."""
         schema = Schema(self._context.catalog)
         tables = {wal_topic(db, TABLE): table for db in schema.databases() if (table := schema.table(db))}
         ends = self._context.log.ends_of(list(tables))
@@ -155,7 +155,7 @@ class InsertTriggers:
                 )
             live.move(TriggerState.DROPPING)
         try:
-            # what ends the gateway from here on, on_drop is called at the next start
+            # if anything ends the gateway from here on, on_drop is called at the next start
             self._context.writer.write([msgspec.structs.replace(live.record, dropping=True)])
         except MillraceError:
             live.state = TriggerState.ACTIVE  # it may be dropped again
@@ -240,8 +240,8 @@ class InsertTriggers:
             own = False
 
     def _wait(self, spots: Sequence[Spot], until: float) -> tuple[list[Failure], list[Spot]]:
-        """The failures of triggers that have fired for these, or have not by then, and where they have
-        written."""
+        """The failures of triggers for these spots, which include not having fired by ``until``; and where
+        the triggers have written."""
         failures: list[Failure] = []
         further: list[Spot] = []
         for live in self._active(before=False):
@@ -260,7 +260,7 @@ class InsertTriggers:
         return failures, list(dict.fromkeys(further))
 
     def _lowest(self, topic: str, partition: int) -> int:
-        """Every AFTER trigger that reads the topic has passed what is before this offset, for certain."""
+        """The offset up to which every AFTER trigger that reads the topic has durably passed it."""
         db, _ = table_of(topic)
         found = [
             followed[0].durable.get(topic, (0, {}))[1].get(partition, 0)
@@ -270,7 +270,7 @@ class InsertTriggers:
         return min(found, default=0)
 
     def behind(self, topic: str, ends: Mapping[int, int]) -> int:
-        """Messages of a topic that AFTER triggers have not fired for yet, of the one that has most."""
+        """How many messages of a topic the slowest AFTER trigger has not fired for yet."""
         followers = [follower for follower, _ in self._followers.values()]
         return max((one.behind(topic, ends) for one in followers), default=0)
 

@@ -1,1 +1,1 @@
-"""The dialect of IoTDB: its statements and rows, run on the same tables as everything else."""
+"""IoTDB's dialect: its statements and rows, on the same tables as everything else."""

@@ -1,4 +1,4 @@
-"""Continuous queries: made, listed, dropped, and one run of one (decision 0052)."""
+"""Continuous queries: how they are made, listed and dropped, and how one is run once (decision 0052)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from millrace_core.timeline.precision import milliseconds
 from millrace_service import instant
 
 WAIT = 0.2
-"""At most this many seconds lie between two looks at whose turn it is."""
+"""The most seconds between two looks at which query is due."""
 
 
 def create_cq(context: Context, session: Session, statement: s.CreateCq) -> Done:
@@ -120,15 +120,16 @@ def run_once(context: Context, run: Run) -> int:
                 raise IotdbError(Status.NO_SUCH_CQ, f"the continuous query {query.name} was dropped")
             yield
 
-    # it waits for no trigger: one may need what it holds
+    # the write waits for no trigger: a trigger may need the lock that is held here
     firing = Firing(waits=False)
     _, result = run_into(context, session, statement.select, firing, span(query, run.instant), standing)
     return result.rows
 
 
 class CqRunner:
-    """Runs queries whose turn it is, one at a time; a work of :class:`millrace_service.Life`. Several share
-    the queries. ``run``: does it, see :func:`run_once`; ``clock``: nanoseconds since the epoch."""
+    """Runs queries that are due, one at a time; a work of :class:`millrace_service.Life`. Several runners
+    share the queries. ``run``: does one run, see :func:`run_once`; ``clock``: gives nanoseconds since the
+    epoch."""
 
     def __init__(
         self, context: Context, run: Callable[[Run], int], number: int,
@@ -138,7 +139,7 @@ class CqRunner:
         self._context, self._run, self._clock = context, run, clock
 
     def begin(self) -> None:
-        """The context says what is to be done."""
+        """There is nothing to open: the context says what is to be done."""
 
     def step(self) -> None:
         continuous, now = self._context.continuous, self._clock()
@@ -167,7 +168,7 @@ class CqRunner:
             )
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
     def look(self) -> tuple[object, str]:
         """How many runs have ended, and what is due."""

@@ -41,7 +41,7 @@ def diagnose_cq(context: Context, session: Session, statement: s.DiagnoseCq) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the next run would do: series it reads, series it writes to; or why it cannot."""
+    """What the next run would do: how many series it reads and writes to; or why it cannot run."""
 
     sources: int = 0
     targets: int = 0
@@ -118,7 +118,7 @@ def _next(case: _Case) -> str:
 
 
 def _verdict(case: _Case) -> str:
-    """The first cause that applies, from the outside in."""
+    """The first cause that applies, looking from the outside in."""
     told, late = case.told, case.late
     if case.plan.why:
         return f"The next run will fail: {case.plan.why}"

@@ -1,4 +1,4 @@
-"""VERIFY CQ: what the runs of a continuous query give now, beside what is stored in its targets."""
+"""VERIFY CQ: compares what the runs of a continuous query give now with what is stored in its targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ("kind", "timeseries", "ts", "expected", "found")
 TYPES = ("TEXT", "TEXT", "TIMESTAMP", "TEXT", "TEXT")
 LIMIT, MOST = 1_000, 10_000
 MOST_RUNS, MOST_TARGETS = 1_000, 1_000
-"""More than these are refused: each is a query."""
+"""More runs than these are refused: each one is a query."""
 TOLERANCE = 1e-9
 Values = dict[tuple[str, int], object]
 """(series, time) -> value."""
@@ -32,7 +32,7 @@ Values = dict[tuple[str, int], object]
 
 def verify_cq(context: Context, session: Session, statement: s.VerifyCq) -> Listing:
     """Rows of (kind, timeseries, ts, expected, found): ``missing``, ``extra``, ``different``. Only runs that
-    are done count; where several cover a time, the last one does.
+    are done count; if several cover the same time, the last one counts.
 
     :raises IotdbError: SEMANTIC_ERROR for a range with too many runs or targets.
     """
@@ -91,7 +91,7 @@ def _stored(context: Context, session: Session, targets: Sequence[Goal], first: 
     for goal in targets:
         of_device.setdefault(goal.device, []).append(goal.measurement)
     for device, measurements in of_device.items():
-        # a name may be a word or a number of SQL
+        # without quotes, a name might be a keyword or a number of SQL
         names = ", ".join(f"`{name.replace('`', '``')}`" for name in measurements)
         # names are quoted, and the bounds are numbers
         text = f"SELECT {names} FROM {write_path(device)} WHERE time >= {first} AND time <= {last}"  # noqa: S608

@@ -1,7 +1,7 @@
 """DELETE of values, and of whole series.
 
-Where all series of a device are meant its rows go. Where some are, their values become NULL: the row of a
-time holds those of the others.
+If all series of a device are meant, its rows are deleted. If only some are, their values become NULL: the row
+of a time also holds the values of the other series.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
 CHUNK = 5_000
-"""Rows in one message that makes values NULL."""
+"""How many rows go into one message that makes values NULL."""
 
 
 def delete(context: Context, session: Session, statement: s.Delete) -> Done:
@@ -53,7 +53,7 @@ def delete_timeseries(context: Context, session: Session, statement: s.DeleteTim
             )  # fmt: skip
         for device, names in found:
             if len(names) < len(device.series):
-                # a series that is made anew under the name has none of its values
+                # a series that is made anew under this name must not have its values
                 _clear(context, session, device, names, LOWEST, HIGHEST)
             remove_series(context, device, names)
     return Done()
@@ -97,5 +97,5 @@ def _clear(
         for begin in range(0, len(at), CHUNK):
             some = at[begin : begin + CHUNK]
             cells = given({TIME: some, series.column: [None] * len(some)})
-            # nothing that triggers see, and who asks may hold what they need
+            # this writes nothing that triggers see, and the caller may hold a lock that they need
             write(context, [GivenRows(table, cells)], session.caller, Firing(waits=False))

@@ -1,7 +1,7 @@
 """IoTDB's REST v2: ``/ping``, ``/rest/v2/query``, ``/rest/v2/nonQuery``, ``/rest/v2/insertTablet``,
 ``/rest/v2/insertRecords``, on a port of its own.
 
-Every answer but that of a wrong login is HTTP 200 with IoTDB's status in the body.
+Every answer, except to a wrong login, is HTTP 200 with IoTDB's status in the body.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from millrace_core.dialect.iotdb.values import shortest
 from millrace_core.errors import MillraceError
 
 ROW_LIMIT = 10_000
-"""Rows of an answer if the request does not say how many: IoTDB's rest_query_default_row_size_limit."""
+"""The most rows of an answer if the request names no limit: IoTDB's rest_query_default_row_size_limit."""
 SUCCESS = {"code": Status.SUCCESS.number, "message": "SUCCESS_STATUS"}
 _READERS = (s.Select, s.Show, s.Count, s.ShowTriggers, s.ShowCqs, s.DiagnoseCq, s.VerifyCq)
 
@@ -80,7 +80,7 @@ def failed(error: MillraceError, http: int = 200) -> Response:
 
 
 def iotdb_router(executor: IotdbExecutor, logins: IotdbLogins, timezone: str, body_bytes: int) -> APIRouter:
-    """The routes. ``body_bytes``: the longest body."""
+    """The routes. ``body_bytes``: how long a body may be."""
     router = APIRouter(tags=["IoTDB REST"])
     door = _Door(executor, logins, timezone)
 
@@ -92,7 +92,7 @@ def iotdb_router(executor: IotdbExecutor, logins: IotdbLogins, timezone: str, bo
         @router.post(path)
         async def handle(request: Request) -> Response:
             try:
-                # nothing is read from somebody who is not known
+                # no body is read from an unknown caller
                 session = await run_in_threadpool(door.session, request)
             except MillraceError as error:
                 return failed(error, 401)
@@ -116,7 +116,7 @@ class _Door:
         self._executor, self._logins, self._timezone = executor, logins, timezone
 
     def session(self, request: Request) -> Session:
-        """:raises MillraceError: for somebody who is not known."""
+        """:raises MillraceError: for an unknown caller."""
         user = self._user(request.headers.get("authorization"), address_of(request))
         return Session(user, None, self._timezone, time.time_ns())
 
@@ -206,12 +206,12 @@ class _Door:
 
 
 def _success(hint: str) -> object:
-    """The request is done; the hint says what triggers have failed at."""
+    """The request is done; ``hint``: what triggers have failed at."""
     return SUCCESS | {"message": f"{SUCCESS['message']}: {hint}"} if hint else SUCCESS
 
 
 def _data(reply: Result) -> dict[str, object]:
-    """Rows by column. Device, with ALIGN BY DEVICE, is the first of the expressions; rows without a time are
+    """Rows by column. With ALIGN BY DEVICE, Device is the first of the expressions. Rows without a time are
     at 0, as in IoTDB's guide."""
     names = list(reply.names)
     values = [

@@ -65,18 +65,18 @@ class IotdbExecutor:
         self._running = running
 
     def execute(self, session: Session, sql: str) -> Reply:
-        """:raises MillraceError: ``status_of`` gives what IoTDB's clients see of it."""
+        """:raises MillraceError: ``status_of`` turns it into what IoTDB's clients see."""
         with self._running.counted("IotdbStatement", sql):
             return self.run(session, parse(sql))
 
     def run(self, session: Session, statement: s.Statement) -> Reply:
-        """A statement that has already been parsed."""
+        """Run a statement that has already been parsed."""
         writes = isinstance(statement, s.Select) and bool(statement.into)
         with self._running.changing(writes or type(statement) not in READERS):
             return HANDLERS[type(statement)](self._context, session, statement)
 
     def perform(self, session: Session, statement: s.Statement) -> Reply:
-        """A statement from a protocol that does not send it as text."""
+        """Run a statement from a protocol that does not send it as text."""
         with self._running.counted(f"Iotdb{type(statement).__name__}", ""):
             return self.run(session, statement)
 
@@ -86,7 +86,7 @@ class IotdbExecutor:
             return create_many(self._context, session, wanted)
 
     def write(self, session: Session, tablets: list[Tablet], firing: Firing | None = None) -> int:
-        """Rows from a protocol that sends them without SQL."""
+        """Write rows from a protocol that sends them without SQL."""
         with self._running.counted("IotdbTablets", ""), self._running.changing(True):
             return write_tablets(self._context, session, tablets, firing)
 
@@ -95,11 +95,11 @@ class IotdbExecutor:
         self._running.abandon(session)
 
     def run_continuous(self, run: Run) -> int:
-        """One run of a continuous query; how many rows it gave."""
+        """Run a continuous query once; returns how many rows it gave."""
         with self._running.counted("IotdbContinuousQuery", run.query.text), self._running.changing(True):
             return run_once(self._context, run)
 
     def query(self, session: Session, statement: s.Select, most: int) -> Reply:
-        """A SELECT of which at most ``most`` rows are wanted; one more says that there are more."""
+        """Run a SELECT of which at most ``most`` rows are wanted; one row more means that there are more."""
         with self._running.counted("IotdbSelect", ""):
             return select(self._context, session, statement, most)

@@ -1,4 +1,4 @@
-"""SELECT … INTO: the answer is written to the series that INTO names, all of it or none."""
+"""SELECT … INTO: the answer is written to the series that INTO names, either all of it or nothing."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from millrace_core.dialect.iotdb.select.into import DeviceRows, Goal, check_type
 from millrace_core.dialect.iotdb.select.lower import lower
 
 ROWS = 5_000
-"""Of a device in one message."""
+"""How many rows of a device go into one message."""
 Span = tuple[int, int]
 Guard = Callable[[], AbstractContextManager[None]]
 
 
 def select_into(context: Context, session: Session, statement: s.Select) -> Listing:
-    """Run it; returns what went where, as IoTDB lists it."""
+    """Run the statement; returns what went where, as IoTDB lists it."""
     firing = Firing(waits=False)
     found, result = run_into(context, session, statement, firing)
-    # what a run of a continuous query holds while it writes, triggers may need
+    # wait for triggers only now: they may need what a run of a continuous query holds while it writes
     fired = Firing(notes=firing.notes)
     context.listener.after(firing.spots, fired)
     hint = "; ".join(fired.notes)
@@ -51,15 +51,16 @@ def run_into(
     span: Span | None = None,
     guard: Guard = nullcontext,
 ) -> tuple[list[Goal], Result]:
-    """Read, then write with one call. ``firing``: of the write, which waits for no trigger; ``span``: of a
-    continuous query's run; ``guard``: held over the write, which is not done if entering it raises."""
+    """Read, then write with one call. ``firing``: of the write, which waits for no trigger; ``span``: the
+    range of a continuous query's run; ``guard``: held during the write; if entering it raises, nothing is
+    written."""
     schema = readable(context, session, statement)
     query = lower(statement, schema, times.TimeContext(session.now, session.timezone), span=span)
     found = goals(query, schema)
     check_types(found, known(context, session))
     result = ask(context, session, query)
     with guard():
-        # series may have come meanwhile
+        # checked again: series may have been made meanwhile
         check_types(found, known(context, session))
         parts = [part for rows in written(result, found) for part in _parts(rows)]
         write_tablets(context, session, parts, firing)
@@ -77,7 +78,7 @@ def _count(result: Result, goal: Goal) -> int:
 
 
 def _parts(rows: DeviceRows) -> Sequence[Tablet]:
-    """Rows as they go into messages."""
+    """The rows, cut as they go into messages."""
     return [
         Tablet(
             rows.device, rows.times[at : at + ROWS],

@@ -1,6 +1,6 @@
-"""Which devices exist for a user: those that the user may not know of do not.
+"""Which devices exist for a user: a device that the user may not know of does not.
 
-A path without wildcards that means nothing of that is refused, whether or not it is there for others.
+A path without wildcards that names none of these is refused, whether or not it exists for others.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def _knows(context: Context, user: str, kind: Privilege) -> Knows:
 
 
 def refuse_hidden(context: Context, session: Session, kind: Privilege, devices: Iterable[Pattern]) -> None:
-    """:raises MillraceError: PERMISSION for a device that is named and on which the user lacks this
-    privilege; also for one that does not exist, unless the user has it on the whole database."""
+    """:raises MillraceError: PERMISSION for a device that is named but on which the user lacks this
+    privilege; also for a device that does not exist, unless the user has the privilege on the whole
+    database."""
     schema = known(context, session, kind)
     if not schema.restricted:
         return

@@ -1,5 +1,5 @@
-"""Who asks, by IoTDB's protocols: Millrace's users. As long as root has Millrace's initial password, IoTDB's
-(``root``) is accepted as well."""
+"""Logins over IoTDB's protocols, for Millrace's users. As long as root has Millrace's initial password,
+IoTDB's initial password (``root``) is accepted as well."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class IotdbLogins:
         self._logins, self._first = logins, first
 
     def check(self, name: str, password: str, address: str) -> User:
-        """:raises MillraceError: AUTHENTICATION for somebody who is not known."""
+        """:raises MillraceError: AUTHENTICATION for an unknown user or a wrong password."""
         if (name, password) == (ROOT, ROOT) and self._logins.holds(name, self._first):
             password = self._first
         return self._logins.check(name, password, address)
 
     def stands(self, user: User) -> None:
-        """:raises MillraceError: AUTHENTICATION if the user of a session is gone, or has another password."""
+        """:raises MillraceError: AUTHENTICATION if a session's user is gone, or has another password now."""
         if not self._logins.stands(user):
             raise MillraceError(
                 ErrorCode.AUTHENTICATION, f"{user.name} is gone or has a new password: log in"

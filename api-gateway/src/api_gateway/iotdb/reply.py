@@ -23,7 +23,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is done; ``rows``: how many were written. ``hint``: what failed without making it fail."""
+    """The statement is done. ``rows``: how many were written; ``hint``: what failed without failing it."""
 
     rows: int = 0
     hint: str = ""
@@ -34,7 +34,7 @@ _NAME = DataType("VARCHAR", 192)
 
 
 def as_answer(reply: Reply) -> Answer:
-    """The reply as rows of the SQL endpoint: Time and Device, if there are such, before the values."""
+    """The reply as rows for the SQL endpoint: Time and Device, if any, come before the values."""
     match reply:
         case Done():
             return affected(reply.rows)

@@ -1,4 +1,4 @@
-"""Databases, devices and series: made, listed, removed. Writing makes schema, too (``write``)."""
+"""Databases, devices and series: made, listed and removed. Writing rows makes some, too (``write``)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def create_database(context: Context, session: Session, statement: s.CreateDatab
         now = milliseconds(session.now)
         name = Schema(context.catalog).check_new(statement.path)
         context.writer.write([Database(name, "ms", now)])
-        # its topic takes longer to make than all else: no INSERT should wait for it
+        # made now, since its topic takes longer than all else: no INSERT should have to wait for it
         table_of_devices(context, name, (), now)
     return Done()
 
@@ -62,7 +62,7 @@ def delete_database(context: Context, session: Session, statement: s.DeleteDatab
         for name, position in names.items():
             devices = [device for device in context.catalog.devices.values() if device.db == name]
             drop_database(context, session, DropDatabase(Name(name, position)))
-            # a crash before this leaves records of devices, which mean nothing without their tables
+            # a crash before this leaves records of devices, which are meaningless without their tables
             context.writer.write(remove=[key_of(device) for device in devices])
     return Done()
 
@@ -126,9 +126,9 @@ class Wanted:
 
 
 def ensure_all(context: Context, session: Session, wanted: Sequence[Wanted]) -> list[Device]:
-    """Make series that devices lack, and all that they need: database, table, columns, child table; with as
-    few messages for thousands of devices as for one. Hold ``writer.ddl``. A crash in between leaves columns
-    or tables without series, which are used later."""
+    """Make the series that devices lack, and all that these need: database, table, columns, child table. This
+    takes as few messages for thousands of devices as for one. Hold ``writer.ddl``. A crash in between leaves
+    columns or tables without series, which are used later."""
     now = milliseconds(session.now)
     of_database: dict[str, list[Wanted]] = {}
     for one in wanted:
@@ -151,7 +151,7 @@ def _database_for(context: Context, session: Session, nodes: tuple[str, ...], no
 
 
 def _extended(context: Context, db: str, wanted: Sequence[Wanted], now: int) -> list[Device]:
-    """Devices of one database with what they lack; a device may be wanted twice."""
+    """The devices of one database, extended by what they lack; a device may be wanted twice."""
     schema = Schema(context.catalog)
     devices: dict[str, Device] = {}
     table = table_of_devices(context, db, (), now) if len(wanted) > 1 else schema.table(db)
@@ -188,7 +188,7 @@ def _extended(context: Context, db: str, wanted: Sequence[Wanted], now: int) -> 
 
 
 def table_of_devices(context: Context, db: str, columns: Sequence[Column], now: int) -> Table:
-    """The database's table of devices with these further columns."""
+    """The database's table of devices, extended by these columns."""
     table = Schema(context.catalog).table(db)
     if table is None:
         add_table(context, new_table(db, fresh_uid(db, TABLE), columns, now), None)
@@ -204,7 +204,7 @@ def table_of_devices(context: Context, db: str, columns: Sequence[Column], now: 
 
 
 def remove_series(context: Context, device: Device, gone: Sequence[str]) -> None:
-    """Take series out of a device; with the last one the device goes too, with its rows. Hold
+    """Take series out of a device; with the last series the device goes, too, and its rows with it. Hold
     ``writer.ddl``."""
     left = tuple(one for one in device.series if one.measurement not in gone)
     if left:
@@ -227,7 +227,7 @@ def show(context: Context, session: Session, statement: s.Show) -> Listing:
 
 def count(context: Context, session: Session, statement: s.Count) -> Listing:
     _, _, rows = _LISTS[statement.what](context, session, statement.pattern)
-    # as IoTDB calls them
+    # as IoTDB names the column
     what = "database" if statement.what == "databases" else statement.what
     return Listing((f"count({what})",), ("INT64",), [(len(rows),)])
 

@@ -1,5 +1,5 @@
-"""Rows of devices: series are made where they are missing, values are fitted to their series, and what does
-not fit fails its column alone (status 507) while the others are stored."""
+"""Rows of devices. Missing series are made, and values are converted to the types of their series. If values
+do not fit, only their column fails (status 507), and the others are stored."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from millrace_core.timeline.precision import milliseconds
 
 @dataclass(frozen=True, slots=True)
 class Tablet:
-    """Rows of one device. ``columns``: measurement -> values, as many as ``times`` (milliseconds);
-    ``types``: of series that are made for them (a measurement that is not there: by its values)."""
+    """Rows of one device. ``columns``: measurement -> values, as many as ``times`` (milliseconds); ``types``:
+    the types of series that are made for them (if a measurement is not in there: by its values)."""
 
     nodes: tuple[str, ...]
     times: list[int]
@@ -76,8 +76,8 @@ def write_tablets(
 
 
 def _devices(context: Context, session: Session, tablets: Sequence[Tablet]) -> list[Device | None]:
-    """The devices with all series that the rows need, made in one go; None: a tablet is NULL alone, and
-    nobody knows its device."""
+    """The devices with all series that the rows need, which are made in one go. None for a tablet of nothing
+    but NULL whose device does not exist."""
     schema = known(context, session)
     found = [schema.device(tablet.nodes) for tablet in tablets]
     if any(_wanted(tablet, device) for tablet, device in zip(tablets, found, strict=True)):
@@ -88,7 +88,7 @@ def _devices(context: Context, session: Session, tablets: Sequence[Tablet]) -> l
                     wanted[number] = Wanted(tablet.nodes, series, tablet.aligned)
             ensure_all(context, session, list(wanted.values()))
             found = [known(context, session).device(tablet.nodes) for tablet in tablets]
-    # before what is said of values, which tells of what types series are
+    # checked before any errors about values, for these tell the types of series
     mine = [Need("write", one.db, table=one.name) for one in found if one is not None]
     check(context.catalog, session.user, mine)
     return found
@@ -111,7 +111,7 @@ def _rows(tablet: Tablet, device: Device, session: Session, problems: list[str])
     for name, values in tablet.columns.items():
         series = device.find(name)
         if series is None:
-            continue  # NULL alone
+            continue  # nothing but NULL
         try:
             columns[series.column] = [fit(value, series.type, meant) for value in values]
         except Unfit as error:

@@ -1,4 +1,4 @@
-"""What each call of IoTDB's RPC does. Statements, schema and rows go where those of the REST door go."""
+"""What each call of IoTDB's RPC does. Statements, schema and rows are handled as those of the REST door."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Method = Callable[..., Any]
 
 
 def _says(failed: Callable[[Any], Any]) -> Callable[[Method], Method]:
-    """A call whose errors are statuses: ``failed`` makes its answer of one."""
+    """Decorates a call so that it answers errors: ``failed`` makes the answer from an error's status."""
 
     def around(method: Method) -> Method:
         @wraps(method)
@@ -69,7 +69,7 @@ def _check(given: Sequence[Any]) -> None:
 
 
 class Calls:
-    """The calls of one connection, in the names of IoTDB's interface."""
+    """The calls of one connection, under the names of IoTDB's interface."""
 
     def __init__(self, executor: IotdbExecutor, client: Client) -> None:
         self._executor, self._client = executor, client
@@ -282,7 +282,7 @@ class Calls:
 
     @_status
     def _nothing(self, _req: Any) -> Any:
-        """A call by which clients measure themselves: nothing is written."""
+        """A call with which clients measure their own speed: nothing is written."""
         self._client.session()
         return replies.success()
 
@@ -315,7 +315,7 @@ def _series(path: str, number: int) -> tuple[Pattern, s.NewSeries]:
 
 
 def _check_extras(*given: Any) -> None:
-    """Tags, attributes and aliases, if any are named, are refused as the language does."""
+    """Refuse tags, attributes and aliases, if any are named, as the language does."""
     for one in given:
         if one and (not isinstance(one, list) or any(one)):
             raise unsupported("tags, attributes and aliases of series are not supported")

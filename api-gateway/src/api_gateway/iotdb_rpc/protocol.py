@@ -20,7 +20,7 @@ _BROKEN = (TException, UnicodeDecodeError, ValueError, OverflowError, EOFError, 
 
 
 class _Processor(Processor):  # type: ignore[misc]
-    """Knows the calls that :class:`Calls` has; others are answered as unknown methods."""
+    """Knows the calls that :class:`Calls` has; any others are answered as unknown methods."""
 
     def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
@@ -35,7 +35,7 @@ class Conversation:
         self._processor = _Processor(Calls(executor, client))
 
     def answer(self, frame: bytes) -> bytes:
-        """:raises ValueError: if it is not a call: nothing can be answered."""
+        """The answer to a frame; :raises ValueError: if it is not a call, so that there is no answer."""
         kind: Any = (
             TCompactProtocolAccelerated if frame[:1] == bytes([COMPACT]) else TBinaryProtocolAccelerated
         )

@@ -14,7 +14,7 @@ from millrace_core.errors import MillraceError
 
 MULTIPLE_ERROR = 302
 _NUMBERS = {Status.WRONG_LOGIN: 801, Status.NO_LOGIN: 802}
-"""Its RPC has other numbers for these than its REST API."""
+"""IoTDB's RPC has other numbers for these than its REST API."""
 
 
 def status(code: int, message: str, parts: list[Any] | None = None) -> Any:
@@ -22,7 +22,7 @@ def status(code: int, message: str, parts: list[Any] | None = None) -> Any:
 
 
 def success(hint: str = "") -> Any:
-    """Done; the hint is what triggers have failed at."""
+    """The status of success; ``hint``: what triggers have failed at."""
     message = "SUCCESS_STATUS"
     return status(Status.SUCCESS.number, f"{message}: {hint}" if hint else message)
 
@@ -33,14 +33,14 @@ def failure(error: MillraceError) -> Any:
 
 
 def together(parts: list[Any]) -> Any:
-    """The status of several things: if one has failed, all are shown."""
+    """The status for several parts: if one has failed, the statuses of all are shown."""
     if all(part.code == Status.SUCCESS.number for part in parts):
         return success()
     return status(MULTIPLE_ERROR, "MULTIPLE_ERROR", parts)
 
 
 def answer(client: Client, reply: Reply, wanted: int | None) -> Any:
-    """What a statement gave: ``wanted`` rows of it, the others are fetched."""
+    """What a statement gave: the first ``wanted`` rows; the others are fetched later."""
     if isinstance(reply, Done):
         return rpc.TSExecuteStatementResp(status=success(reply.hint))
     hint = reply.hint if isinstance(reply, Listing) else ""

@@ -1,7 +1,7 @@
 """Connections of IoTDB's RPC: frames in, frames out. A frame is its length, four bytes, and a message.
 
-A client that has not logged in may send little, and not slowly; one that has may stay silent for as long as
-it likes.
+A client that has not logged in may only send little, and must not be slow; one that has may stay silent for
+as long as it likes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STOP_SECONDS = 10.0
 STRANGER_BYTES = 16_384
 """The longest frame of a client that has not logged in."""
 Talk = Callable[[Client], Callable[[bytes], bytes]]
-"""What answers the frames of one connection; it raises ValueError for what is not a call."""
+"""Makes the function that answers one connection's frames; that raises ValueError for what is not a call."""
 
 
 def talk(executor: IotdbExecutor) -> Talk:
@@ -44,7 +44,7 @@ def talk(executor: IotdbExecutor) -> Talk:
 
 
 class RpcServer:
-    """``limit``: bytes of the longest frame; ``tls``: files of a certificate and its key."""
+    """``limit``: how many bytes a frame may have; ``tls``: files of a certificate and its key."""
 
     def __init__(
         self, talk: Talk, logins: IotdbLogins, logger: FilteringBoundLogger, host: str, port: int,
@@ -57,7 +57,7 @@ class RpcServer:
         self._open: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
-        """Listen; ``port`` is then the one that was taken. :raises OSError: if that cannot be done."""
+        """Listen; afterwards ``port`` is the one that was taken. :raises OSError: if that cannot be done."""
         context = None
         if self._tls is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -85,10 +85,10 @@ class RpcServer:
             if len(self._open) <= CONNECTIONS:
                 await self._serve(reader, writer)
         except (OSError, EOFError, TimeoutError, ValueError) as error:
-            # gone, too slow, or nobody who speaks this protocol
+            # the client is gone, too slow, or does not speak this protocol
             self._logger.debug("an RPC connection ended", reason=str(error) or type(error).__name__)
         except asyncio.CancelledError:
-            pass  # by stop, which waits; asyncio would report it as an error
+            pass  # cancelled by stop, which waits for this; asyncio would report it as an error
         finally:
             self._open.discard(task)
             writer.transport.abort()

@@ -18,7 +18,7 @@ from millrace_core.timeline.calendar import zone
 from millrace_core.wire.iotdb.blocks import block
 
 MOST_OPEN = 64
-"""Answers of a connection that have not been fetched completely; if there are more, the oldest are closed."""
+"""How many answers of a connection may be partly fetched; if there are more, the oldest are closed."""
 FETCH = 5_000
 """Rows per block, if a client does not say how many."""
 MOST_FETCH = 100_000
@@ -40,7 +40,7 @@ class Cursor:
         return self.sent < self.rows
 
     def take(self, wanted: int | None) -> list[bytes]:
-        """The next rows as blocks; none are left if there are no blocks."""
+        """The next rows as blocks; no blocks if no rows are left."""
         size = min(wanted if wanted is not None and wanted > 0 else FETCH, MOST_FETCH)
         begin, end = self.sent, min(self.sent + size, self.rows)
         if begin == end:
@@ -62,8 +62,8 @@ def cursor_of(reply: Result | Listing) -> Cursor:
 
 @dataclass
 class Client:
-    """One connection; its calls come one after the other. A session is the connection's: the numbers that
-    calls name it by say nothing (IoTDB's own Python client mixes them up)."""
+    """One connection; its calls come one after the other. The session belongs to the connection: the session
+    numbers in calls are ignored (IoTDB's own Python client mixes them up)."""
 
     logins: IotdbLogins
     address: str
@@ -73,7 +73,8 @@ class Client:
     numbers: count[int] = field(default_factory=lambda: count(1))
 
     def log_in(self, name: str, password: str, timezone: str | None) -> int:
-        """The session's number. :raises MillraceError: AUTHENTICATION; INVALID_VALUE for no time zone."""
+        """Log in; returns the session's number. :raises MillraceError: AUTHENTICATION; INVALID_VALUE for an
+        unknown time zone."""
         user = self.logins.check(name, password, self.address)
         if timezone:
             self.set_timezone(timezone)
@@ -86,7 +87,7 @@ class Client:
         self.cursors.clear()
 
     def set_timezone(self, name: str) -> None:
-        """:raises IotdbError: ILLEGAL_PARAMETER if there is none of that name."""
+        """:raises IotdbError: ILLEGAL_PARAMETER if there is no time zone of that name."""
         try:
             zone(name)
         except MillraceError as error:
@@ -94,7 +95,7 @@ class Client:
         self.timezone = name
 
     def session(self) -> Session:
-        """For whom a call runs. :raises MillraceError: if nobody has logged in, or is let in no more."""
+        """For whom a call runs. :raises MillraceError: if nobody has logged in, or is no longer let in."""
         if self.user is None:
             raise IotdbError(Status.NO_LOGIN, "nobody has logged in on this connection: call openSession")
         self.logins.stands(self.user)
@@ -103,7 +104,7 @@ class Client:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def keep(self, cursor: Cursor) -> int:
-        """The number by which the rest is fetched; a cursor without rest is not kept."""
+        """Keep a cursor; returns the number by which the rest is fetched. One without a rest is not kept."""
         number = next(self.numbers)
         if cursor.more:
             self.cursors[number] = cursor
@@ -112,7 +113,7 @@ class Client:
         return number
 
     def fetch(self, number: int, wanted: int | None) -> tuple[list[bytes], bool]:
-        """The next blocks of an answer, and whether there are more. Of one that is over or closed: none."""
+        """The next blocks of an answer, and whether there are more. None if it is over or closed."""
         cursor = self.cursors.get(number)
         if cursor is None:
             return [], False

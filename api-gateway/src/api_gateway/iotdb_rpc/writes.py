@@ -1,4 +1,4 @@
-"""Rows of IoTDB's RPC as tablets of devices. What the bytes hold: ``millrace_core.wire.iotdb``."""
+"""Rows of IoTDB's RPC as tablets of devices. See ``millrace_core.wire.iotdb`` for what the bytes hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace_core.dialect.iotdb.paths import TIMES, Pattern, read_path
 from millrace_core.wire.iotdb import rows
 
 Row = tuple[int, list[str], list[str | None], list[object]]
-"""Time, measurements, types (None: not said) and values."""
+"""Time, measurements, types (None: not given) and values."""
 
 
 def path(text: str, what: str) -> Pattern:
@@ -28,7 +28,7 @@ def path(text: str, what: str) -> Pattern:
 
 
 def names(measurements: Sequence[str]) -> list[str]:
-    """Measurements as they are called, each once. :raises IotdbError: for what is not one."""
+    """The plain names of measurements. :raises IotdbError: for what is no name, or comes twice."""
     found = []
     for text in measurements:
         name = read_path(text)[0] if text.startswith("`") and text.endswith("`") and len(text) > 2 else text
@@ -41,7 +41,7 @@ def names(measurements: Sequence[str]) -> list[str]:
 
 
 def uneven(*lists: Sequence[Any]) -> None:
-    """:raises IotdbError: if they are not equally many."""
+    """:raises IotdbError: if the lists are not equally long."""
     if len({len(one) for one in lists}) > 1:
         raise IotdbError(
             Status.ILLEGAL_PARAMETER, "paths, times, measurements, types and values are not equally many"
@@ -64,7 +64,7 @@ def tablet(
 
 
 def check_plain(asked: Any) -> None:
-    """:raises IotdbError: for a tablet of IoTDB's table model, and one that is compressed."""
+    """:raises IotdbError: for a tablet of IoTDB's table model, or a compressed one."""
     if asked.writeToTable:
         raise unsupported("the table model is not supported: write to devices")
     if asked.isCompressed:
@@ -77,7 +77,7 @@ def record(at: int, measurements: list[str], values: bytes) -> Row:
 
 
 def texts(at: int, measurements: list[str], values: list[str]) -> Row:
-    """A row of texts, whose types are found out of them."""
+    """A row of texts; the types are guessed from them."""
     uneven(measurements, values)
     guessed: list[str | None] = [_guess(value) for value in values]
     return at, names(measurements), guessed, list(values)
@@ -94,7 +94,7 @@ def _guess(text: str) -> str:
 
 
 def together(device: str, given: Sequence[Row], aligned: bool) -> list[Tablet]:
-    """Rows of one device: those that follow each other and are alike as one tablet."""
+    """Rows of one device as tablets: consecutive rows that are alike become one tablet."""
     nodes = path(device, "a device").names
     found = []
     for (measurements, types), some in groupby(given, key=lambda row: (row[1], row[2])):

@@ -1,1 +1,1 @@
-"""How clients reach the gateway: routes that lower to statements, rows and questions of privilege."""
+"""How clients reach the gateway: routes, which come down to statements, rows and questions of privilege."""

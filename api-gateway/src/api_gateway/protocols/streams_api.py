@@ -25,7 +25,7 @@ from millrace_core.trigger.types import type_of
 
 
 class Problem(BaseModel):
-    """Why a request was refused; ``line`` and ``column`` (from 1) where it is a place in the SQL."""
+    """Why a request was refused; ``line`` and ``column`` (from 1) if that is at a place in the SQL."""
 
     code: str
     message: str
@@ -51,8 +51,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 class NewStream(BaseModel):
     """A stream: either ``sql``, a whole CREATE STREAM, or its clauses one by one, each as written in SQL.
 
-    Clauses are put together to a statement, each on a line of its own, in the order in which they are listed
-    here (name and trigger share the first): ``line`` and ``column`` of an error count in that.
+    The clauses are put together into a statement, each on a line of its own, in the order in which they are
+    listed here (name and trigger share the first line). ``line`` and ``column`` of an error refer to that
+    statement.
     """
 
     model_config = ConfigDict(
@@ -130,7 +131,7 @@ class Stream(BaseModel):
 
 
 def resource_router(context: Context, executor: Executor, logins: Logins) -> APIRouter:
-    """The routes; errors are ``{code, message, line, column}`` under the code's HTTP status."""
+    """The routes; errors are ``{code, message, line, column}`` with the code's HTTP status."""
 
     def session(request: Request, authorization: Annotated[str | None, Header()] = None) -> Session:
         user = logins.check(*read_authorization(authorization), address_of(request))
@@ -163,7 +164,7 @@ def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
 
     @router.get("/{name}/subscription", status_code=204)
     def subscription(name: str, session: Session = who) -> None:
-        """Whether the user may subscribe to the stream's events. They carry its results, so it takes the
+        """Whether the user may subscribe to the stream's events. They carry its results, so this requires the
         privileges to read its database and the table of its results."""
         spec = _find(context, session, name).spec
         needs = [Need("read", spec.home, table=OF_DATABASE)]
@@ -233,7 +234,7 @@ def _quoted(entry: StreamEntry) -> str:
 
 
 def shown(context: Context, session: Session, entry: StreamEntry) -> Stream:
-    """What the API says of a stream."""
+    """What the API tells of a stream."""
     spec = entry.spec
     status, message = state_for(context, session, entry)
     source = spec.source

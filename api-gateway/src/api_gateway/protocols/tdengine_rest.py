@@ -28,7 +28,7 @@ BODY = {
         "content": {"text/plain": {"schema": {"type": "string"}, "example": "SHOW DATABASES"}},
     }
 }
-"""What OpenAPI says of the body, which is read by hand."""
+"""What OpenAPI says about the body, which is read without FastAPI."""
 
 
 def _json(body: object, status: int = 200) -> Response:
@@ -38,8 +38,7 @@ def _json(body: object, status: int = 200) -> Response:
 def rest_router(
     executor: Executor, iotdb: IotdbExecutor, logins: Logins, timezone: str, body_bytes: int
 ) -> APIRouter:
-    """The routes. ``timezone``: of sessions whose request has no
-    ``tz``; ``body_bytes``: the longest SQL."""
+    """The routes. ``timezone``: of sessions whose request has no ``tz``; ``body_bytes``: the longest SQL."""
     router = APIRouter(tags=["TDengine REST"])
     protocol = _Protocol(executor, iotdb, logins, timezone, body_bytes)
 
@@ -89,7 +88,7 @@ class _Protocol:
     ) -> Response:
         header = request.headers.get("authorization")
         try:
-            # nothing is read from somebody who is not known
+            # no body is read from an unknown caller
             name, password = read_authorization(header)
             user = await run_in_threadpool(self._logins.check, name, password, address_of(request))
             session = self._session(user.name, db, tz, req_id)

@@ -1,6 +1,6 @@
 """ALTER TABLE and ALTER STABLE under running streams.
 
-A new definition is in force from an offset of each partition of the table's WAL topic on
+In each partition of the table's WAL topic, a new definition is in force from some offset on
 (``Revision.until``), so that every service reads a message by the same definition
 (docs/decisions/0015-altered-tables.md).
 """
@@ -28,14 +28,14 @@ from millrace_core.wire import operations as wire
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
-MARKERS = 16  # messages of one try to reach every partition
+MARKERS = 16  # messages per try to reach every partition
 TRIES = 64
 
 
 def alter_table(context: Context, session: Session, statement: AlterTable) -> Answer:
     """Change columns or tags of a table, or the tags of a child.
 
-    :raises MillraceError: if the table cannot be altered so; then nothing has changed.
+    :raises MillraceError: if the table cannot be altered like that; then nothing has changed.
     """
     with context.writer.ddl:
         table, child = find_table(context.catalog, session, statement.name)
@@ -64,10 +64,10 @@ def alter_table(context: Context, session: Session, statement: AlterTable) -> An
 
 
 def install(context: Context, table: Table, columns: tuple[Column, ...], tags: tuple[Column, ...]) -> int:
-    """Put the new definition in force; the number of its control record. Hold ``writer.ddl``.
+    """Put the new definition in force; returns the number of its control record. Hold ``writer.ddl``.
 
-    The control record is the intent (``recovery`` follows it after a crash), then comes the catalog, at last
-    the marks in the topic that tell readers to wait for the catalog.
+    First comes the control record, which is the intent (``recovery`` follows it after a crash), then the
+    catalog, and at last the marks in the topic, which tell readers to wait for the catalog.
     """
     topic = wal_topic(table.db, table.name)
     with context.gate.alone():
@@ -80,16 +80,17 @@ def install(context: Context, table: Table, columns: tuple[Column, ...], tags: t
 
 
 def write_altered(context: Context, table: Table) -> None:
-    """The table's record, and its children's: their tags are in the order of the table's."""
+    """Write the table's record, and those of its children: their tags are in the order of the table's."""
     before = context.catalog.tables[table.db, table.name]
     children = list(context.catalog.children_of(table)) if before.tags != table.tags else []
     context.writer.write([table])
-    # by now the catalog has reordered the tags; an older record would be reordered again at every start
+    # by now the catalog has reordered the tags; the older records would be reordered again at every start
     context.writer.write([context.catalog.children[child.db, child.name] for child in children])
 
 
 def _mark(context: Context, topic: str, partitions: int, version: int) -> None:
-    """Write the mark of the version into every partition: which key leads where is the log's affair."""
+    """Write the mark of the version into every partition. This takes tries: only the log knows which key
+    leads to which partition."""
     value = wire.encode_operation(wire.Altered(version))
     reached: set[int] = set()
     for attempt in range(TRIES):
@@ -146,8 +147,8 @@ def _check_grouping(
     context: Context, session: Session, table: Table, child: Child | None, touched: set[str], how: str,
     positions: Mapping[str, Position],
 ) -> None:  # fmt: skip
-    """:raises CatalogError: if a stream groups the child's rows, or those of any child, by one of the tags of
-    these identities."""
+    """:raises CatalogError: if a stream groups the rows of the child (None: of any child) by one of the tags
+    with these identities."""
     for entry in list(context.catalog.streams.values()):
         source = entry.spec.source
         if source is None or source.table.uid != table.uid:

@@ -12,7 +12,8 @@ from millrace_core.language import statements
 from millrace_core.timeline.precision import milliseconds
 
 OWN = 0
-"""The number of what this deployment computes itself: there without CREATE, and not to be dropped."""
+"""The number of the anode that stands for what this deployment computes itself: it exists without CREATE, and
+cannot be dropped."""
 _ROWS = {
     False: "SELECT id, url, status, create_time, update_time FROM information_schema.ins_anodes ORDER BY id",
     True: "SELECT id, type, algo FROM information_schema.ins_anodes_full ORDER BY id, type, algo",
@@ -20,9 +21,9 @@ _ROWS = {
 
 
 def create_anode(context: Context, session: Session, statement: statements.CreateAnode) -> Answer:
-    """The node is asked for its algorithms at once.
+    """Register a node. It is asked for its algorithms at once.
 
-    :raises MillraceError: ANODE_UNREACHABLE, or NOT_ALLOWED for an address that is registered.
+    :raises MillraceError: ANODE_UNREACHABLE, or NOT_ALLOWED for an address that is already registered.
     """
     address = statement.address
     known = [anode for anode in context.catalog.anodes.values() if anode.url == address]
@@ -43,7 +44,7 @@ def create_anode(context: Context, session: Session, statement: statements.Creat
 def update_anode(context: Context, session: Session, statement: statements.UpdateAnode) -> Answer:
     """Ask one node, or all, for its algorithms again.
 
-    :raises MillraceError: ANODE_UNREACHABLE: those asked before it are updated.
+    :raises MillraceError: ANODE_UNREACHABLE; nodes that were asked before that one are updated.
     """
     anodes = list(context.catalog.anodes.values())
     if statement.number is not None:
@@ -64,7 +65,7 @@ def drop_anode(context: Context, _session: Session, statement: statements.DropAn
 
 
 def show_anodes(context: Context, session: Session, statement: statements.ShowAnodes) -> Answer:
-    """calc-svc computes, so it says which algorithms there are."""
+    """calc-svc does the computing, so it says which algorithms there are."""
     return context.calc.query(_ROWS[statement.full], session, context.writer.position, context.written.ends())
 
 

@@ -23,11 +23,11 @@ from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
 COUNT_SECONDS = 5.0
-"""How long a DELETE waits at most for the number of its rows."""
+"""The most seconds that a DELETE waits for the number of its rows."""
 
 
 def insert(context: Context, session: Session, statement: Insert) -> Answer:
-    """Rows, durable before the answer: one WAL message for each table of the statement."""
+    """Write rows; they are durable before the answer. One WAL message for each table of the statement."""
     return affected(write(context, [_rows(session, part) for part in statement.tables], session.caller))
 
 
@@ -40,10 +40,11 @@ def _rows(session: Session, part: InsertTable) -> GivenRows:
 
 
 def delete(context: Context, session: Session, statement: Delete) -> Answer:
-    """Delete the rows of a range of time, of one table or of all children; those who may read them are told
-    how many there were, where that can be counted soon.
+    """Delete the rows of a range of time, of one table or of all children. A user who may read them is told
+    how many there were, if they can be counted soon.
 
-    :raises MillraceError: among others QUERY_KILLED if somebody ends it while it counts: nothing is deleted.
+    :raises MillraceError: among others QUERY_KILLED if somebody ends it while it counts; then nothing is
+        deleted.
     """
     table, child = find_table(context.catalog, session, statement.name)
     check_stored(table, full_name(session, statement.name))
@@ -51,7 +52,7 @@ def delete(context: Context, session: Session, statement: Delete) -> Answer:
     if first > last:
         return affected(0)
     names = _victims(context.catalog, table, child, statement)
-    # whoever may write but not read learns nothing about what was there
+    # a user who may write but not read must learn nothing about what was there
     counted = may(context.catalog, session.user, [Need("read", table.db, table=statement.name.name)])
     rows, note = _count(context, session, table, child, statement, first, last) if counted else (0, "")
     with context.gate.shared():
@@ -82,8 +83,8 @@ def _count(
     context: Context, session: Session, table: Table, child: Child | None, statement: Delete,
     first: int, last: int,
 ) -> tuple[int, str]:  # fmt: skip
-    """How many rows the range holds, as calc-svc sees them now; 0 where it does not say, and a note that the
-    number means nothing. A write does not depend on users' queries."""
+    """How many rows the range holds, as calc-svc sees them now. If it does not say: 0, and a note that the
+    number means nothing, for a write must not depend on users' queries."""
     name = child.name if child is not None else table.name
     key = quote_name(table.key.name)
     where = f"{key} >= {first} AND {key} <= {last}"
@@ -103,7 +104,7 @@ def _count(
         if error.code is ErrorCode.QUERY_KILLED:
             raise
         context.logger.warning("the rows of a DELETE are not counted", reason=str(error))
-        # clients take the number for an integer: a NULL would be an error to them, of what is done
+        # clients expect an integer: with a NULL, they would take a delete that is done for an error
         return 0, f"the rows are deleted, but not counted: {error.message}"
     count = answer.rows[0][0] if answer.rows else 0
     return count if isinstance(count, int) else 0, ""

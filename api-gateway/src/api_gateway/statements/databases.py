@@ -38,7 +38,7 @@ def create_database(context: Context, session: Session, statement: CreateDatabas
 
 
 def use_database(context: Context, _session: Session, statement: UseDatabase) -> Answer:
-    """REST keeps no session: the database is named with each request. So it is only looked for."""
+    """REST keeps no session: each request names its database. So this only checks that it exists."""
     name = statement.name
     if name.text not in context.catalog.databases and name.text not in SYSTEM_DATABASES:
         raise unknown_database(name.text, name)
@@ -46,7 +46,7 @@ def use_database(context: Context, _session: Session, statement: UseDatabase) ->
 
 
 def drop_database(context: Context, _session: Session, statement: DropDatabase) -> Answer:
-    """The database with its tables and streams; streams of other databases keep their results elsewhere."""
+    """Drop a database with its tables and streams; other databases' streams keep their results elsewhere."""
     name = statement.name.text
     catalog = context.catalog
     with context.writer.ddl:
@@ -66,7 +66,7 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
         streams = [entry for entry in list(catalog.streams.values()) if _goes_with(entry.spec, name, catalog)]
         graves = [record_key("tombstone", *key) for key in list(catalog.tombstones) if key[0] == name]
         removed = remove_tables(context, tables, streams, [*graves, record_key("database", name)])
-        # a database that is made anew under the name is not the one that was granted
+        # grants must not pass to a new database of the same name
         context.writer.write([_without(one, name) for one in list(context.catalog.grants.values())
                               if _without(one, name) != one])  # fmt: skip
     removed.wait()
@@ -74,8 +74,8 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
 
 
 def _check_held(context: Context, db: str, statement: DropDatabase) -> None:
-    """:raises CatalogError: HELD_BY_STREAM, also with FORCE: a stream that holds its tables has some in this
-    database and some in another."""
+    """:raises CatalogError: HELD_BY_STREAM, even with FORCE, if a stream that holds its tables has some in
+    this database and some in another."""
     for entry in list(context.catalog.streams.values()):
         if not life_of(entry.spec).holds:
             continue

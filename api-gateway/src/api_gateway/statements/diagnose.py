@@ -1,4 +1,4 @@
-"""DIAGNOSE STREAM: ask all slots what they know of a stream, and say it in rows."""
+"""DIAGNOSE STREAM: ask all slots what they know about a stream, and show it as rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_wal import Message
 
 LIMIT, MOST = 1_000, 10_000
-"""How many groups are described, and how many may be asked for."""
+"""How many groups are described by default, and how many may be asked for."""
 
 
 def diagnose_stream(context: Context, session: Session, statement: DiagnoseStream) -> Answer:
@@ -58,7 +58,8 @@ def columns_of(precision: Precision) -> tuple[AnswerColumn, ...]:
 
 
 def _forget(context: Context, parts: list[Diagnosis]) -> None:
-    """The answers have been read: the topic need not keep them. If that fails the next ones replace them."""
+    """The answers have been read, so the topic need not keep them. If deleting them fails, the next ones
+    replace them."""
     keys = [diagnosis.key(part.stream, part.slot) for part in parts]
     try:
         context.log.append([Message(STATUS.name, key, None) for key in keys])

@@ -1,4 +1,4 @@
-"""One SQL text in, one answer out: a table says who answers which statement."""
+"""One SQL text in, one answer out: a table says which function answers which statement."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ FACTS: dict[str, tuple[AnswerColumn, Callable[[Session], object]]] = {
     "database": (text_column("database()", 64), lambda session: session.database),
     "current_user": (text_column("current_user()", 64), lambda session: session.user),
 }
-"""``SELECT name()`` that only the gateway can answer."""
+"""The ``SELECT name()`` that only the gateway can answer."""
 
 
 def _query(context: Context, session: Session, sql: str) -> Answer:
-    # the whole text goes over, so that places in calc-svc's errors are places in what the user wrote
+    # the whole text is sent, so that places in calc-svc's errors are places in what the user wrote
     return context.calc.query(sql, session, context.writer.position, context.written.ends())
 
 
@@ -131,8 +131,8 @@ class Executor:
         self._running.abandon(session)
 
     def _chosen(self, session: Session) -> Session:
-        """The session without a database that the user may not know about. Statements that need it say so
-        themselves: one that makes it, or names another, does not."""
+        """The session, without its database if the user may not know about that. Statements that need a
+        database say so themselves; one that makes it, or names another, needs none."""
         db = session.database
         known = db is None or db in SYSTEM_DATABASES
         known = known or knows_database(self._context.catalog, session.user, db or "")

@@ -1,9 +1,9 @@
 """What each statement needs: privileges (seed 000, "权限控制") on the tables and databases that it names, or
 a superuser.
 
-A stream is its database's alone: to make, stop or drop it takes the privilege to write there, besides those
-of the tables it reads and writes. ``information_schema`` may be read by everybody, and shows what the reader
-may know of; a stream that reads it has no reader, so it is a superuser's to make.
+A stream belongs to its database: to make, stop or drop it takes the privilege to write there, besides those
+on the tables that it reads and writes. Everybody may read ``information_schema``, which shows what the reader
+may know of. A stream that reads it has no such reader, so only a superuser may make it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Needs = Callable[[Catalog, Session, Any], Iterator[Need]]
 
 
 def needs_of(catalog: Catalog, session: Session, statement: s.Statement) -> Iterator[Need]:
-    """What the session's user needs to run the statement; found one by one, as they are asked for."""
+    """What the session's user needs to run the statement; each need is found only when it is asked for."""
     needs = NEEDS.get(type(statement))
     if needs is None:
         yield SUPERUSER
@@ -41,18 +41,18 @@ def needs_of(catalog: Catalog, session: Session, statement: s.Statement) -> Iter
 
 
 def _in(kind: Privilege, session: Session, name: QualifiedName) -> Iterator[Need]:
-    """A table, or what will be one."""
+    """The need on a table, or on one that is to be made."""
     if db := name.db or session.database:
         yield Need(kind, db, name.position, name.name)
 
 
 def _named(kind: Privilege) -> Needs:
-    """The table ``statement.name``."""
+    """The need on the table ``statement.name``."""
     return lambda catalog, session, statement: _in(kind, session, statement.name)
 
 
 def _stream_s(kind: Privilege, *, global_first: bool = True) -> Needs:
-    """The database of the stream ``statement.name``; of a global one that of its results."""
+    """The need on the database of the stream ``statement.name``; of a global one, on that of its results."""
 
     def needs(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
         name = statement.name
@@ -74,7 +74,7 @@ def _known(
 
 
 def _in_its(kind: Privilege, session: Session, name: QualifiedName) -> Iterator[Need]:
-    """The database of a name, whatever is in it."""
+    """The need on the database of a name, whatever is in it."""
     for need in _in(kind, session, name):
         yield need._replace(table=OF_DATABASE)
 
@@ -130,7 +130,7 @@ def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> It
 
 
 def _looked_into(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
-    """What there is to tell of a stream is made of the rows that it reads, which may be others'."""
+    """For what tells about a stream: that is made of the rows that the stream reads, which may be others'."""
     yield from _stream_s("read")(catalog, session, statement)
     entry = _known(catalog, session, statement.name)
     if entry is not None:
@@ -139,7 +139,7 @@ def _looked_into(catalog: Catalog, session: Session, statement: Any) -> Iterator
 
 
 def _verify(catalog: Catalog, session: Session, statement: s.VerifyStream) -> Iterator[Need]:
-    """What it lists are rows of the output table, and what these should be."""
+    """VERIFY STREAM lists rows of the output table, and what these should be."""
     yield from _looked_into(catalog, session, statement)
     entry = _known(catalog, session, statement.name)
     if entry is not None and entry.spec.output is not None:
@@ -154,7 +154,7 @@ def _query(catalog: Catalog, session: Session, statement: s.Query) -> Iterator[N
 def _read(catalog: Catalog, session: Session, text: str) -> Iterator[Need]:
     seen = None
     for db, name, node in sources(parse_query(text), catalog, session.database):
-        if node is not seen:  # else it is the super table of the one before
+        if node is not seen:  # otherwise it is the super table of the one before
             yield Need("read", db, position_of(node), name)
         seen = node
 
@@ -166,7 +166,7 @@ def _virtual_child(catalog: Catalog, session: Session, statement: s.CreateVirtua
 
 
 def _table(catalog: Catalog, session: Session, statement: s.CreateTable) -> Iterator[Need]:
-    """Any table; the columns of a virtual one come from others."""
+    """For any table; a virtual one also takes its columns from others."""
     yield from _in("write", session, statement.name)
     for column in statement.columns:
         if column.source is not None:
@@ -207,7 +207,7 @@ NEEDS: dict[type, Needs] = {
     s.Insert: _nothing,  # ``tables.write`` asks
     s.Delete: _named("write"),
     s.Query: _query,
-    s.KillQuery: _nothing,  # the statement itself looks whose it is
+    s.KillQuery: _nothing,  # the statement itself checks whose query it is
     s.CreateStream: _stream,
     s.CreateLegacyStream: _legacy_stream,
     s.ExplainStream: _explained,

@@ -40,9 +40,9 @@ def rows(context: Context, _session: Session, _db: str) -> list[list[object]]:
 
 
 def kill_query(context: Context, session: Session, statement: KillQuery) -> Answer:
-    """End a query: users may end their own, a superuser any.
+    """End a query: users may end their own, a superuser may end any.
 
-    :raises MillraceError: UNKNOWN_QUERY if it does not run, or is somebody else's.
+    :raises MillraceError: UNKNOWN_QUERY if it is not running, or is somebody else's.
     """
     whose = None if is_superuser(context.catalog, session.user) else session.user
     try:

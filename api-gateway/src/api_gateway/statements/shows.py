@@ -1,4 +1,4 @@
-"""SHOW and DESCRIBE, with the columns that TDengine's have."""
+"""SHOW and DESCRIBE, with TDengine's columns."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def _seen(catalog: Catalog, user: str, what: str, db: str, row: list[object]) ->
 
 
 def _like(pattern: str) -> re.Pattern[str]:
-    """LIKE's pattern: ``%`` any text, ``_`` any character, whatever the case, unless behind a backslash."""
+    """LIKE's pattern, regardless of case: ``%`` means any text and ``_`` any character, unless a backslash
+    comes before."""
     parts = []
     for escaped, char in re.findall(r"(\\?)(.)", pattern, re.DOTALL):
         parts.append({"%": ".*", "_": "."}.get(char, re.escape(char)) if not escaped else re.escape(char))
@@ -116,8 +117,8 @@ def _streams(context: Context, session: Session, db: str) -> ShownRows:
 
 
 def state_for(context: Context, session: Session, entry: StreamEntry) -> tuple[str, str]:
-    """(status, message) as the user is told them. Why something failed may tell of rows, so the message is
-    for who may read what the stream reads."""
+    """(status, message) as the user is told them. The reason for a failure may reveal rows, so only a user
+    who may read what the stream reads gets the message."""
     status, message = context.board.of(entry, context.catalog)
     told = message if looks_into(context.catalog, session.user, entry.spec) else ""
     return shown_state(entry.spec, status), told
@@ -129,7 +130,7 @@ STREAM_COLUMNS = (
     text_column("target_table", 192), text_column("watermark", 32), text_column("trigger", 32),
     text_column("message", 1024),
 )  # fmt: skip
-"""Columns of SHOW STREAMS that names no database."""
+"""The columns of a SHOW STREAMS that names no database."""
 
 
 def _all_streams(context: Context, session: Session, statement: Show) -> Answer:
@@ -163,7 +164,7 @@ def _snodes(context: Context, _session: Session, _db: str) -> ShownRows:
 
 
 def _dnodes(context: Context, _session: Session, _db: str) -> ShownRows:
-    """What TDengine calls a dnode is the whole deployment."""
+    """The whole deployment is what TDengine calls a dnode."""
     return [[1, "local", "ready"]]
 
 
@@ -198,9 +199,9 @@ SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, Sessio
     ),
     "queries": (queries.COLUMNS, False, queries.rows),
 }  # fmt: skip
-"""What can be shown: its columns, whether it is a database's, its rows."""
+"""What can be shown: its columns, whether it belongs to a database, its rows."""
 OF_TABLES = frozenset({"stables", "tables", "vtables"})
-"""What lists tables: a user who may read or write single ones only sees these, and none of the streams."""
+"""What lists tables. A user who may read or write only single tables sees only these, and no streams."""
 
 
 # -- DESCRIBE ------------------------------------------------------------------------------------------------
@@ -227,8 +228,8 @@ def describe(context: Context, session: Session, statement: Describe) -> Answer:
 
 
 def _source_text(origin: Origin | None, catalog: Catalog, user: str) -> str | None:
-    """``db.table.column``, also of a table that was dropped; None without a source, and for one that the user
-    may not know of."""
+    """``db.table.column``, even of a table that was dropped; None if there is no source, or if the user may
+    not know of it."""
     if origin is None or not sees(catalog, user, origin.db, origin.name):
         return None
     table = source_of(origin, catalog)
@@ -264,7 +265,7 @@ def show_create(context: Context, session: Session, statement: ShowCreate) -> An
 
 
 def create_text(table: Table, child: Child | None, catalog: Catalog, user: str) -> str:
-    """The statement that makes the table again; without sources that the user may not know of."""
+    """The statement that would make the table again; without sources that the user may not know of."""
     kind = "VTABLE" if table.virtual else "TABLE"
     if child is not None:
         names = ", ".join(quote_name(tag.name) for tag in table.tags)

@@ -31,8 +31,8 @@ def find_stream(
     context: Context, session: Session, name: QualifiedName, *, if_exists: bool = False,
     global_first: bool = True,
 ) -> StreamEntry | None:  # fmt: skip
-    """The stream of that name that the user may know of: of its database, or, if it is bare, the global one
-    or that of the session's database; None if there is none and there need not be.
+    """The stream of that name, if the user may know of it. A bare name means the global stream or that of the
+    session's database. None if there is none and there need not be.
 
     :raises CatalogError: UNKNOWN_STREAM, UNKNOWN_DATABASE; NO_DATABASE for a bare name that is not global.
     """
@@ -54,9 +54,10 @@ def _of_life(
     context: Context, session: Session, statement: StartStream | StopStream | PauseStream | ResumeStream,
     life: Life, word: str,
 ) -> StreamEntry | None:  # fmt: skip
-    """The stream, to which this word applies; None if there is none and there need not be.
+    """The stream, if this word applies to it; None if there is none and there need not be.
 
-    :raises CatalogError: NOT_ALLOWED for a stream of the other dialect, with its word; UNKNOWN_STREAM.
+    :raises CatalogError: NOT_ALLOWED for a stream of the other dialect, naming the right word;
+        UNKNOWN_STREAM.
     """
     name = statement.name
     bare = life is GLOBAL and name.db is None  # such a name needs no database
@@ -81,8 +82,8 @@ def _wrong_word(entry: StreamEntry, word: str, life: Life, name: QualifiedName) 
 
 
 def start_stream(context: Context, session: Session, statement: StartStream) -> Answer:
-    """Rows written while it was stopped are history (SEMANTICS: START): a stream that fills history treats
-    them, unless IGNORE UNTREATED says otherwise; another one does not."""
+    """Rows written while the stream was stopped are history (SEMANTICS: START): a stream that fills history
+    evaluates them, unless IGNORE UNTREATED says otherwise; any other stream does not."""
     with context.writer.ddl:
         entry = _of_life(context, session, statement, OF_DATABASE, "START")
         number = _start(context, entry, untreated=not statement.ignore_untreated)
@@ -90,8 +91,8 @@ def start_stream(context: Context, session: Session, statement: StartStream) -> 
 
 
 def resume_stream(context: Context, session: Session, statement: ResumeStream) -> Answer:
-    """Rows written meanwhile are treated as if they came now, unless IGNORE UNTREATED says otherwise; of a
-    stream that runs nothing changes."""
+    """Rows written meanwhile are evaluated as if they came now, unless IGNORE UNTREATED says otherwise. For a
+    running stream, nothing changes."""
     with context.writer.ddl:
         entry = _of_life(context, session, statement, GLOBAL, "RESUME")
         number = _start(context, entry, untreated=not statement.ignore_untreated)
@@ -99,7 +100,7 @@ def resume_stream(context: Context, session: Session, statement: ResumeStream) -
 
 
 def _start(context: Context, entry: StreamEntry | None, *, untreated: bool) -> int:
-    """The number of the control record; -1: there is nothing to start."""
+    """Start a stream; returns the number of the control record, or -1 if there is nothing to start."""
     if entry is None or (entry.wanted == "Running" and not context.board.set_aside(entry)):
         return -1
     return _begin_anew(context, entry, untreated)
@@ -111,7 +112,7 @@ def _until_started(context: Context, number: int) -> Answer:
 
 
 def _begin_anew(context: Context, entry: StreamEntry, untreated: bool) -> int:
-    """Start a stream that is stopped, or that trigger-svc has set aside: the number of the control record."""
+    """Start a stream that is stopped, or set aside by trigger-svc; returns the control record's number."""
     spec, epoch = entry.spec, entry.epoch + 1
     fills = spec.options.fill_history is not None or spec.options.fill_history_first is not None
     fills = fills or spec.emission.untreated == "live"
@@ -147,7 +148,7 @@ def pause_stream(context: Context, session: Session, statement: PauseStream) -> 
 
 
 def _stop(context: Context, entry: StreamEntry | None) -> int:
-    """The number of the control record from which on it evaluates nothing."""
+    """Stop a stream; returns the number of the control record from which on it evaluates nothing."""
     if entry is None or entry.wanted == "Stopped":
         return entry.control if entry else -1
     record = control.StopStream(entry.spec.uid, origin_ends(context, entry.spec))
@@ -202,7 +203,7 @@ def recalculate_stream(context: Context, session: Session, statement: Recalculat
 
 
 def drop_stream(context: Context, session: Session, statement: DropStream) -> Answer:
-    """The stream alone: what it wrote stays (seed 000)."""
+    """Drop only the stream: what it wrote stays (seed 000)."""
     with context.writer.ddl:
         entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
         if entry is None:

@@ -31,12 +31,12 @@ from millrace_core.wire.topics import slot_of, wal_topic
 
 NewStream = CreateStream | CreateLegacyStream
 ITEM, VALUE = 64, 16_384
-"""Longest texts of the columns of EXPLAIN."""
+"""The lengths of EXPLAIN's columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A stream that could be: checked against the catalog as it was at ``position``."""
+    """A stream that could be made: checked against the catalog as it was at ``position``."""
 
     spec: StreamSpec
     position: int
@@ -53,7 +53,7 @@ def create_stream(context: Context, session: Session, statement: NewStream) -> A
     while True:
         draft = _draft(context, session, statement)
         with context.writer.ddl:
-            # the calculation was described without the lock: look whether the catalog is still that one
+            # the calculation was described without the lock, so the catalog may have changed
             if context.writer.position != draft.position and _draft_changed(
                 context, session, statement, draft
             ):
@@ -68,7 +68,7 @@ def create_stream(context: Context, session: Session, statement: NewStream) -> A
 
 
 def _exists(catalog: Catalog, session: Session, statement: NewStream) -> bool:
-    """Whether the name is taken, and may be; :raises CatalogError: STREAM_EXISTS if it may not."""
+    """Whether the name is taken although that is no error; :raises CatalogError: STREAM_EXISTS if it is."""
     if isinstance(statement, CreateLegacyStream):
         key = "", statement.name.text
     else:
@@ -83,7 +83,7 @@ def _exists(catalog: Catalog, session: Session, statement: NewStream) -> bool:
 
 
 def _draft(context: Context, session: Session, statement: NewStream) -> Draft:
-    """All checks; calc-svc says what columns the calculation gives."""
+    """Do all checks; calc-svc says what columns the calculation gives."""
     position = context.writer.position
     front = FRONT_ENDS[session.dialect]
     spec = front.lower(statement, context.catalog, session.database, session.timezone)
@@ -99,7 +99,7 @@ def _draft(context: Context, session: Session, statement: NewStream) -> Draft:
 
 
 def _query_of(statement: NewStream) -> Position | None:
-    """Where the query stands."""
+    """Where the query stands in the text."""
     if isinstance(statement, CreateLegacyStream):
         return statement.query.text.position
     return statement.query.position if statement.query is not None else None
@@ -115,7 +115,7 @@ def _draft_changed(context: Context, session: Session, statement: NewStream, dra
 
 
 def _check_trigger(spec: StreamSpec, statement: NewStream) -> None:
-    """What trigger-svc would refuse is refused here."""
+    """Refuse what trigger-svc would refuse."""
     if isinstance(statement, CreateLegacyStream):
         where = (statement.query.window or statement.query.table).position
     else:
@@ -127,14 +127,14 @@ def _check_trigger(spec: StreamSpec, statement: NewStream) -> None:
 
 
 def check_output(spec: StreamSpec, statement: NewStream, catalog: Catalog) -> None:
-    """:raises SqlError: for expressions of sub-tables' names or of tags that cannot give them, and for a name
-    of all groups that another table has."""
+    """:raises SqlError: for expressions that cannot give sub-tables' names or tags, and if one name for all
+    groups is another table's."""
     if spec.output is None or not spec.output.grouped:
         return
     subtable = statement.subtable.position if statement.subtable else None
     tags = [statement.name.position] * len(spec.output.tags)
     if isinstance(statement, CreateStream) and statement.tags:
-        # without TAGS the tags are the grouping columns
+        # without TAGS, the grouping columns are the tags
         tags = [tag.value.position for tag in statement.tags]
     plan = plan_output(spec, catalog, OutputPlaces(subtable, tuple(tags)))
     if plan.constant:
@@ -178,9 +178,10 @@ def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: NewStream) -> No
 
 
 def _install(context: Context, session: Session, statement: NewStream, draft: StreamSpec) -> int:
-    """Make the stream be; the number of its control record. Hold ``writer.ddl``.
+    """Make the stream; returns the number of its control record. Hold ``writer.ddl``.
 
-    Its record is there before its definition, so that calc-svc knows it before any trigger of it can come.
+    Its catalog record is written before its definition, so that calc-svc knows the stream before any trigger
+    of it can come.
     """
     trigger = type_of(draft.trigger).at_home(draft.trigger, context.settings.timezone)
     spec = msgspec.structs.replace(
@@ -203,12 +204,12 @@ def _install(context: Context, session: Session, statement: NewStream, draft: St
 
 
 def _ensure_output(context: Context, session: Session, statement: NewStream, spec: StreamSpec) -> None:
-    """The output table; one that exists was found to match."""
+    """Make the output table, if there is none; an existing one was found to match."""
     make_output(context, spec, milliseconds(session.now), statement.into)
 
 
 def make_output(context: Context, spec: StreamSpec, created: int, name: QualifiedName | None) -> None:
-    """The output table of a stream, if there is none of its name. Hold ``writer.ddl``."""
+    """Make the output table of a stream, if there is no table of that name. Hold ``writer.ddl``."""
     output = spec.output
     if output is None or (output.db, output.table) in context.catalog.tables:
         return
@@ -221,7 +222,7 @@ def make_output(context: Context, spec: StreamSpec, created: int, name: Qualifie
 
 
 def send_definition(context: Context, entry: StreamEntry) -> int:
-    """Tell trigger-svc of a stream that is live from now on; the number of the last control record."""
+    """Tell trigger-svc of a stream that is live from now on; returns the last control record's number."""
     spec = entry.spec
     ends = origin_ends(context, spec)
     definition = control.DefineStream(spec, live_from(context, spec), entry.epoch, ends)
@@ -231,14 +232,14 @@ def send_definition(context: Context, entry: StreamEntry) -> int:
 
 
 def children_records(context: Context, spec: StreamSpec) -> list[tuple[str, control.AnyControl]]:
-    """The control records that go with a definition; behind it, since it says what the slots keep."""
+    """The control records that follow a definition: it must come first, since it says what the slots keep."""
     found = known_children(spec, context.catalog, context.settings.slots)
     return [(spec.full_name, record) for record in found]
 
 
 def live_from(context: Context, spec: StreamSpec) -> control.Offsets:
-    """The ends of the trigger table's topic as of now: rows behind them count. Empty without a table, also
-    when it was dropped meanwhile."""
+    """The present ends of the trigger table's topic: rows after them count. Empty if there is no table, or if
+    it was dropped meanwhile."""
     if spec.source is None:
         return {}
     topic = wal_topic(spec.source.table.db, spec.source.table.name)
@@ -246,10 +247,10 @@ def live_from(context: Context, spec: StreamSpec) -> control.Offsets:
 
 
 def known_children(spec: StreamSpec, catalog: Catalog, slots: int) -> list[control.KnowChildren]:
-    """What the slots cannot know of the trigger table's children from their names, slot by slot.
+    """What the slots cannot know about the trigger table's children from their names, slot by slot.
 
-    That is the tags, where the stream reads tags, and else how often a child was dropped before. PERIOD fires
-    for children without rows too, so they must be known at all.
+    That is the tags, if the stream reads tags; if not, how often a child was dropped before. PERIOD also
+    fires for children without rows, so there the slots must be told of all children.
     """
     if spec.source is None or spec.source.table.kind != "super":
         return []
@@ -276,7 +277,7 @@ def _reads_tags(spec: StreamSpec) -> bool:
 
 
 def explain_stream(context: Context, session: Session, statement: ExplainStream) -> Answer:
-    """What a stream was understood to be: rows of (item, value). Nothing is made.
+    """How a stream was understood: rows of (item, value). Nothing is made.
 
     :raises SqlError: as CREATE STREAM itself would, as far as the catalog tells.
     """

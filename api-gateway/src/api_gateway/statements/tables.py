@@ -45,7 +45,8 @@ def create_table(context: Context, session: Session, statement: CreateTable) -> 
 
 
 def add_table(context: Context, table: Table, name: QualifiedName | None) -> None:
-    """Its topic, then its record: a crash between leaves an empty topic, no more. Hold ``writer.ddl``."""
+    """Make a table: first its topic, then its record. A crash in between leaves only an empty topic. Hold
+    ``writer.ddl``."""
     partitions = context.settings.wal_partitions if table.kind == "super" else 1
     seconds = context.catalog.databases[table.db].wal_retention
     kept_ms = seconds * 1000 if seconds >= 0 else -1
@@ -78,12 +79,12 @@ def create_children(context: Context, session: Session, statement: CreateChildre
 
 
 def using_of(session: Session, definition: ChildDef) -> Using:
-    """What the child is made of, its tags still to be read."""
+    """What the child is made of; its tags are still to be read."""
     return Using(full_name(session, definition.using), lambda table: _tag_values(table, session, definition))
 
 
 def _tag_values(table: Table, session: Session, definition: ChildDef) -> tuple[object, ...]:
-    """Values of all tags in the table's order; None for those that are not named."""
+    """The values of all tags in the table's order; None for tags that are not named."""
     names = definition.tag_names
     if not names and len(definition.tags) != len(table.tags):
         raise SqlError(

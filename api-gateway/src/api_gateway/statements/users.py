@@ -19,10 +19,10 @@ from millrace_core.privileges import EVERY
 from millrace_core.timeline.precision import milliseconds
 
 ROOT = "root"
-MAX_USER = 23  # bytes of a name, as in TDengine: a login token has room for them
+MAX_USER = 23  # bytes of a name, as in TDengine: a login token has room for so many
 MAX_PASSWORD = 255
 DNODE = 1
-"""The only dnode: what TDengine calls so is the whole deployment."""
+"""The only dnode: the whole deployment is what TDengine calls a dnode."""
 
 
 def create_user(context: Context, _session: Session, statement: statements.CreateUser) -> Answer:
@@ -54,7 +54,7 @@ def drop_user(context: Context, _session: Session, statement: statements.DropUse
         name = _find(context, statement.name)
         if name == ROOT:
             raise CatalogError(ErrorCode.NOT_ALLOWED, f"{ROOT} cannot be dropped", statement.name.position)
-        # privileges first: a user of the same name who comes after a crash must not inherit them
+        # privileges first: after a crash, a new user of the same name must not inherit them
         granted = context.catalog.grants.get(name)
         removed = [key_of(granted)] if granted else []
         context.writer.write(remove=[*removed, key_of(context.catalog.users[name])])
@@ -64,8 +64,8 @@ def drop_user(context: Context, _session: Session, statement: statements.DropUse
 def grant(context: Context, _session: Session, statement: statements.Grant) -> Answer:
     """GRANT and REVOKE of reading and writing databases or single tables.
 
-    REVOKE of what was not granted changes nothing; that of a database removes the privileges on its tables as
-    well, while one of a table leaves a database's alone.
+    A REVOKE of what was not granted changes nothing. A REVOKE on a database also removes the privileges on
+    its tables; one on a table does not touch those on the database.
     """
     where = statement.user.position
     with context.writer.ddl:
@@ -95,7 +95,7 @@ def _changed_tables(
 ) -> tuple[GrantedTable, ...]:
     """The privileges of single tables after the statement; those of tables that are gone are left out.
 
-    :raises CatalogError: UNKNOWN_TABLE for one that is granted or revoked and not there.
+    :raises CatalogError: UNKNOWN_TABLE if the table to be granted or revoked does not exist.
     """
     there = tuple(table for table in tables if table.uid == own_uid(catalog, table.db, table.name))
     if statement.table is None:
@@ -126,8 +126,8 @@ def _changed(databases: tuple[str, ...], statement: statements.Grant) -> tuple[s
 
 
 def create_snode(context: Context, session: Session, statement: statements.CreateSnode) -> Answer:
-    """The services calculate streams without one too. Streams that are made from now on need it: it cannot be
-    dropped before them."""
+    """The services calculate streams even without an snode. But streams that are made from now on need it: it
+    cannot be dropped before them."""
     _check_dnode(statement.dnode)
     with context.writer.ddl:
         if str(statement.dnode) in context.catalog.snodes:
@@ -137,7 +137,7 @@ def create_snode(context: Context, session: Session, statement: statements.Creat
 
 
 def drop_snode(context: Context, _session: Session, statement: statements.DropSnode) -> Answer:
-    """:raises CatalogError: NOT_ALLOWED if a stream was made since it is there."""
+    """:raises CatalogError: NOT_ALLOWED if a stream was made since the snode was."""
     _check_dnode(statement.dnode)
     with context.writer.ddl:
         snode = context.catalog.snodes.get(str(statement.dnode))

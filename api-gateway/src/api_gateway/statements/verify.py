@@ -1,4 +1,4 @@
-"""VERIFY STREAM: have calc-svc run a stream's windows as one batch, and list what the output table lacks."""
+"""VERIFY STREAM: have calc-svc run a stream's windows as one batch, and list how the output table differs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from millrace_wal import DeadLetters, replay
 LIMIT, MOST = 1_000, 10_000
 """How many differences are listed by default, and how many may be asked for."""
 VOLATILE = frozenset({"_tlocaltime", "now", "today", "rand"})
-"""Words of a query whose results differ the next time."""
+"""Words in a query whose results would differ the next time."""
 
 
 def verify_stream(context: Context, session: Session, statement: VerifyStream) -> Answer:
-    """Rows of (kind, tbname, ts, column, expected, found); none: the stream is right.
+    """Rows of (kind, tbname, ts, column, expected, found); no rows mean that the stream is right.
 
-    :raises MillraceError: UNKNOWN_STREAM; NOT_ALLOWED for a stream whose results cannot be made again (why);
-        INVALID_VALUE for a bad time or LIMIT; what calc-svc says.
+    :raises MillraceError: UNKNOWN_STREAM; NOT_ALLOWED for a stream whose results cannot be made again, with
+        the reason; INVALID_VALUE for a bad time or LIMIT; the errors that calc-svc reports.
     """
     entry = find_stream(context, session, statement.name)
     assert entry is not None, "a missing one is an error"
@@ -62,7 +62,8 @@ def _volatile(query: str) -> str | None:
 
 
 def _judged(context: Context, uid: int) -> Judged:
-    """Which rows the stream has evaluated, from what it was told: control records that matter here stay."""
+    """Which rows the stream has evaluated, according to its control records: those that matter for this are
+    never deleted."""
     records = (r for r in replay(context.log, CONTROL.name) if not control.RECORDS.deletes(r.value))
     told = DeadLetters(context.log, None).understood(records, control.RECORDS.read)
     return judged_of(uid, (record for _, record in told))

@@ -22,7 +22,7 @@ LINKS_PER_RECORD = 5_000  # keeps a control record below a megabyte
 
 
 def create_virtual_child(context: Context, session: Session, statement: CreateVirtualChild) -> Answer:
-    """CREATE VTABLE … USING: a catalog record alone, since nothing is ever written to the table."""
+    """CREATE VTABLE … USING: only makes a catalog record, since nothing is ever written to the table."""
     definition = statement.child
     with context.writer.ddl:
         name = full_name(session, definition.name)
@@ -38,7 +38,7 @@ def create_virtual_child(context: Context, session: Session, statement: CreateVi
 
 
 def origin_ends(context: Context, spec: StreamSpec) -> dict[str, control.Offsets]:
-    """The ends, as of now, of the topics that a stream's virtual trigger table takes its rows from."""
+    """The present ends of the topics that a stream's virtual trigger table takes its rows from."""
     if spec.source is None or not spec.source.table.virtual:
         return {}
     topics = {wal_topic(*name) for name in sources_of(spec.source.table, context.catalog)}
@@ -48,9 +48,9 @@ def origin_ends(context: Context, spec: StreamSpec) -> dict[str, control.Offsets
 def origin_records(
     context: Context, spec: StreamSpec, ends: dict[str, control.Offsets]
 ) -> list[control.KnowOrigins]:
-    """What the slots of the source tables must know, slot by slot; before the definition, so that rows that
-    they send on find the stream there. Children made later are not among it (seed 000). ``ends``: of
-    :func:`origin_ends`."""
+    """What the slots of the source tables must know, slot by slot. It is sent before the definition, so that
+    rows that these slots send on find the stream already there. Children made later are not included (seed
+    000). ``ends``: from :func:`origin_ends`."""
     if spec.source is None or not spec.source.table.virtual:
         return []
     table, slots = spec.source.table, context.settings.slots
@@ -74,7 +74,7 @@ def origin_records(
 def _links(
     context: Context, table: Table, name: str, origins: tuple[Origin | None, ...]
 ) -> list[tuple[Link, Table]]:
-    """One for each existing table that the virtual table ``name`` takes columns from."""
+    """One link for each existing table that the virtual table ``name`` takes columns from."""
     by_source: dict[tuple[str, str], tuple[Table, list[tuple[str, str]]]] = {}
     for column, origin in zip(table.columns, origins, strict=False):
         source = source_of(origin, context.catalog) if origin is not None else None

@@ -1,1 +1,1 @@
-"""What statements and protocols do to tables and their rows."""
+"""What statements and protocols do with tables and their rows."""

@@ -1,4 +1,4 @@
-"""Child tables: how they are made, whoever asks for them, and how they are removed."""
+"""Child tables: how they are made, no matter who asks for them, and how they are removed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from millrace_wal import Message
 
 @dataclass(frozen=True, slots=True)
 class Using:
-    """What a child table is made of. ``tags``: the values of all tags in the order of the super table that it
-    is given, checked against it; None for those that have no value."""
+    """What a child table is made of. ``tags``: takes the super table, and gives the values of all its tags in
+    its order, checked against it; None for tags that have no value."""
 
     table: TableName
     tags: Callable[[Table], tuple[object, ...]]
@@ -43,11 +43,11 @@ class Birth(NamedTuple):
 
 
 def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtual: bool = False) -> Birth:
-    """The child that is meant, with its tags checked; whether the name is free is not checked. ``now``:
+    """The child that is meant, with its tags checked; this does not check whether the name is free. ``now``:
     nanoseconds.
 
     :raises MillraceError: for an unknown super table or tag, a value that does not fit, or a super table that
-        is virtual where none is meant, or the reverse.
+        is virtual although it must not be, or the reverse.
     """
     db = database_of(catalog, name)
     table, child = table_of(catalog, using.table)
@@ -72,8 +72,8 @@ def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtu
 
 
 def bear(context: Context, births: Sequence[Birth]) -> None:
-    """Make children: first in the WAL, then in the catalog. After a crash in between, calc-svc sees the WAL
-    and registers them. Hold ``writer.ddl``."""
+    """Make children: first in the WAL, then in the catalog. After a crash in between, calc-svc finds them in
+    the WAL and registers them. Hold ``writer.ddl``."""
     if not births:
         return
     context.append_rows([birth.message for birth in births])
@@ -81,7 +81,7 @@ def bear(context: Context, births: Sequence[Birth]) -> None:
 
 
 def enter(context: Context, children: Sequence[Child], by: Literal["sql", "producer"]) -> None:
-    """Enter children into the catalog that the WAL already holds. Hold ``writer.ddl``."""
+    """Enter children that are already in the WAL into the catalog. Hold ``writer.ddl``."""
     context.writer.write(children)
     metrics.CHILDREN.labels(by).inc(len(children))
 

@@ -12,7 +12,7 @@ from millrace_core.model.schema import Child, Database, Table
 
 
 class TableName(NamedTuple):
-    """The full name of a table. ``position``: its place in what the caller wrote, if that is a text."""
+    """The full name of a table. ``position``: its place in what the caller wrote, if that was a text."""
 
     db: str
     name: str
@@ -38,7 +38,7 @@ def database_of(catalog: Catalog, name: TableName) -> Database:
 
 
 def table_of(catalog: Catalog, name: TableName) -> tuple[Table, Child | None]:
-    """The table of that name, and the child if it is one.
+    """The table of that name; for a child table, its super table and the child.
 
     :raises CatalogError: UNKNOWN_DATABASE, UNKNOWN_TABLE.
     """

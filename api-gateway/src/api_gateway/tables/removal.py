@@ -14,13 +14,14 @@ from millrace_core.wire.topics import wal_topic
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """``control``: the last control record that says so, -1 if none was needed."""
+    """``control``: the last control record about the removal, -1 if none was needed."""
 
     context: Context
     control: int
 
     def wait(self) -> None:
-        """Give trigger-svc some time to let go, then empty their topics; the others are emptied later."""
+        """Give trigger-svc some time to let go of the topics, then empty those that it has let go of; the
+        others are emptied later."""
         if self.control < 0:
             return
         if not self.context.board.wait_applied(self.control, self.context.settings.accept_seconds):
@@ -33,8 +34,8 @@ def remove_tables(
 ) -> Removed:
     """Drop whole tables (with children) and streams, and remove other catalog keys. Hold ``writer.ddl``.
 
-    First the control records, which are the intent (``recovery`` reads them after a crash), then the catalog,
-    at last, when trigger-svc has applied them, the topics.
+    First come the control records, which are the intent (``recovery`` reads them after a crash), then the
+    catalog, and at last, when trigger-svc has applied the records, the topics.
     """
     topics = [wal_topic(table.db, table.name) for table in tables]
     records: list[tuple[str, control.AnyControl]] = [
@@ -53,7 +54,7 @@ def remove_tables(
 
 
 def table_keys(context: Context, tables: Sequence[Table]) -> list[bytes]:
-    """The catalog keys of tables, their children, and the tombstones of children that they had."""
+    """The catalog keys of tables, of their children, and of the tombstones of earlier children."""
     catalog = context.catalog
     names = {(table.db, table.name) for table in tables}
     keys = [key_of(child) for name in names for child in list(catalog.family.get(name, {}).values())]

@@ -1,34 +1,35 @@
-"""Writing rows: one call, whatever they came in. INSERT goes through it; so does every protocol that brings
-rows.
+"""Writing rows: one call, in whatever form the rows came. INSERT goes through it, and so does every protocol
+that brings rows.
 
 A protocol turns what it reads into :class:`GivenRows`, one for each table (or several, which are written in
-their order), and hands them over with who asks::
+their order), and hands them over together with the caller::
 
     rows = GivenRows(TableName("power", "m1"), given({"ts": [1767225600000], "amps": [1.5]}))
     written = write(context, [rows], Caller(user.name, time.time_ns()))
 
-**What rows look like.** ``cells`` is a function from the table to its columns: name -> cells, equally many of
-each. It is called once the table is known, so that values can be read by their column's type, and perhaps
-twice, so that it must be pure. :func:`given` is for values that are typed already, as arrays by column;
-:func:`by_row` for rows one by one, each with columns of its own. A column that is left out keeps what is
-stored at that key; None is NULL, and overwrites. ``using``: make the child table first if it is not there.
+**What rows look like.** ``cells`` is a function from the table to its columns: name -> cells, equally many
+for each column. It is called once the table is known, so that values can be read by their column's type. It
+may be called twice, so it must be pure. :func:`given` is for values that are typed already, as arrays by
+column; :func:`by_row` is for rows one by one, each with columns of its own. A column that is left out keeps
+what is stored at that key; None is NULL, and overwrites. ``using``: make the child table first if it is not
+there.
 
 **What is checked**, all of it before anything is written: that the user may write to every table (or to the
-super table of one that is to be made); that database and table are there, and hold rows (no super table, no
-virtual one); that an existing table with ``using`` is a child of that super table (its tags stay); columns
-and cells, by ``cells``; that the rows of one :class:`GivenRows` fit into one message.
+super table of one that is to be made); that database and table exist, and that the table can hold rows (no
+super table, no virtual one); that an existing table with ``using`` is a child of that super table (its tags
+stay); columns and cells, by ``cells``; that the rows of one :class:`GivenRows` fit into one message.
 
-**What it answers**: how many rows there were. They are durable by then: every later query sees them, and so
+**What it returns**: how many rows there were. They are durable by then: every later query sees them, and so
 do streams.
 
 **What it refuses**, with the position of the table's name if it has one: PERMISSION, UNKNOWN_DATABASE,
-UNKNOWN_TABLE, UNKNOWN_COLUMN, NOT_ALLOWED, TYPE_MISMATCH, INVALID_VALUE, TOO_LARGE. IoTDB's
-triggers may refuse them too (TRIGGER_FIRE_ERROR): before they are stored, or after. UNAVAILABLE and TIMEOUT
-are the broker's: then some of the rows may be written, and writing all of them again does no harm, for a row
-replaces the one at its key.
+UNKNOWN_TABLE, UNKNOWN_COLUMN, NOT_ALLOWED, TYPE_MISMATCH, INVALID_VALUE, TOO_LARGE. IoTDB's triggers may
+refuse rows, too (TRIGGER_FIRE_ERROR), before they are stored or after. UNAVAILABLE and TIMEOUT come from the
+broker: then some of the rows may be written, and writing all of them again does no harm, for a row replaces
+the one at its key.
 
 It makes no databases, super or normal tables, and no columns. A protocol that does so holds ``writer.ddl``
-over both (it can be taken again by who has it), lest somebody take the table away in between.
+over both steps (the holder may take it again), so that nobody removes the table in between.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ Cells = Callable[[Table], Columns]
 
 @dataclass(frozen=True, slots=True)
 class GivenRows:
-    """Rows of one normal or child table; see the module's text."""
+    """Rows of one normal or child table; see the module's docstring."""
 
     table: TableName
     cells: Cells
@@ -68,14 +69,14 @@ class GivenRows:
 
 
 def given(columns: Columns) -> Cells:
-    """Typed cells, column by column: ``checked_columns`` says of what types, and what it refuses."""
+    """Typed cells, column by column; see ``checked_columns`` for the types, and for what it refuses."""
     return lambda table: checked_columns(columns, table)
 
 
 def by_row(
     table: TableName, rows: Sequence[Mapping[str, object]], using: Using | None = None
 ) -> list[GivenRows]:
-    """Typed cells, row by row: a row that lacks a column leaves it as it is stored."""
+    """Typed cells, row by row. A row that lacks a column leaves that column as it is stored."""
     found = []
     for names, some in groupby(rows, key=tuple):
         alike = list(some)
@@ -84,8 +85,8 @@ def by_row(
 
 
 def write(context: Context, rows: Sequence[GivenRows], caller: Caller, firing: Firing | None = None) -> int:
-    """Write rows, as the module's text says; returns how many there were. ``firing``: what the write has to
-    do with triggers, if the caller wants to know or to decide.
+    """Write rows, as the module's docstring says; returns how many there were. ``firing``: what the write has
+    to do with triggers, if the caller wants to know or to decide that.
 
     :raises MillraceError: if they are refused, or the broker does not take them.
     """
@@ -97,10 +98,10 @@ def write(context: Context, rows: Sequence[GivenRows], caller: Caller, firing: F
         if not heard and not batch.births:
             _append(context, batch, firing)
             return batch.rows
-    # no lock is held while triggers fire: what they write takes the same ones
+    # no lock is held while triggers fire: what they write takes the same locks
     more = context.listener.before(batch.written, firing) if heard else []
     with context.writer.ddl if batch.births else nullcontext(), context.gate.shared():
-        # prepared anew: until the lock was held, a table may have come or gone
+        # prepared anew: a table may have come or gone before the lock was taken
         batch = _prepare(context.catalog, rows, caller)
         bear(context, list(batch.births.values()))
         spots = _append(context, batch, firing, more)
@@ -120,7 +121,7 @@ def check_stored(table: Table, name: TableName) -> None:
 
 @dataclass
 class _Batch:
-    """What rows amount to: child tables to make, then messages in order, with ``rows`` in all."""
+    """What rows come to: child tables to make, then messages in order, with ``rows`` rows in all."""
 
     births: dict[TableName, Birth] = field(default_factory=dict)
     written: list[tuple[Table, Message]] = field(default_factory=list)
@@ -214,7 +215,7 @@ def _target(catalog: Catalog, rows: GivenRows, caller: Caller, batch: _Batch) ->
 
 
 def _check_using(catalog: Catalog, name: TableName, using: Using, table: Table) -> None:
-    """A table that exists goes with its own super table alone; its tags stay as they are."""
+    """Check that an existing table belongs to the super table that is named; its tags stay as they are."""
     wanted, _ = table_of(catalog, using.table)
     if wanted.uid != table.uid:
         raise CatalogError(

@@ -1,1 +1,1 @@
-"""What runs beside the requests: recovery, registrations of producers' tables, topics that forget."""
+"""What runs beside the requests: recovery, registration of producers' tables, trimming of topics."""

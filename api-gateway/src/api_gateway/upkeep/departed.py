@@ -1,7 +1,7 @@
-"""What services have told of streams that are there no more: its keys are deleted.
+"""What services have told about streams that no longer exist: the keys of these records are deleted.
 
-Else the topic ``status``, which everybody reads from its beginning, would keep some of each stream that ever
-was.
+Otherwise the topic ``status``, which everybody reads from its beginning, would keep records of every stream
+that ever existed.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from millrace_core.wire import status
 from millrace_core.wire.diagnosis import Diagnosis
 
 OfStream = status.Counters | status.StreamFailure | status.Recalculation
-"""What nobody else deletes. Pauses and triggers that are held are deleted by who has told of them."""
+"""The records that nobody else deletes. Those of pauses and held triggers are deleted by their writers."""
 
 
 @dataclass(slots=True)
 class Departed:
-    """Takes in the records of the topic, in order."""
+    """Takes in the records of the topic ``status``, in order."""
 
     _told: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    """Key -> its stream, and when it was written (ms)."""
+    """Key -> its stream, and when its record was written (ms)."""
 
     def take(self, key: bytes, found: status.AnyStatus | Diagnosis | None, written: int) -> None:
         self._told.pop(key, None)
-        # what slots count of no single stream is told of stream 0
+        # what slots count for no stream in particular is told of stream 0
         if isinstance(found, OfStream) and found.stream:
             self._told[key] = found.stream, written
 
     def to_delete(self, streams: Collection[int], older_than: int) -> list[bytes]:
-        """Keys that were written before ``older_than`` (ms) and tell of none of these streams. They are given
-        once, unless they come again."""
+        """The keys that were written before ``older_than`` (ms) and tell of none of these streams. Each key
+        is given only once, unless it comes again."""
         gone = [key for key, (uid, at) in self._told.items() if uid not in streams and at < older_than]
         for key in gone:
             del self._told[key]

@@ -1,4 +1,4 @@
-"""Repairs what a crash or an outage cut in two. The control topic is the intent: the catalog follows it."""
+"""Completes what a crash or an outage cut in two. The control topic is the intent: the catalog follows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace_wal import replay
 
 @dataclass
 class Intent:
-    """What the control topic says last: of each stream (uid -> wanted, epoch, number; None: dropped), and
+    """What the control topic says last about each stream (uid -> wanted, epoch, number; None: dropped), and
     which tables (uid -> topic, number) were dropped."""
 
     streams: dict[int, tuple[str, int, int] | None] = field(default_factory=dict)
@@ -45,12 +45,12 @@ class Intent:
             case control.DropTable(uid=uid, topic=topic):
                 self.dropped[uid] = (topic, number)
             case _:
-                pass  # children say nothing that the catalog follows
+                pass  # the catalog does not follow what is said about children
 
 
 def settle(context: Context) -> None:
-    """Make the catalog what the control topic says, and send what it lacks; at start, and after an error that
-    left an outcome open."""
+    """Bring the catalog in line with the control topic, and send what that topic lacks. Called at start, and
+    after an error that left an outcome open."""
     with context.writer.ddl:
         intent = Intent()
         for record in replay(context.log, CONTROL.name):
@@ -58,7 +58,7 @@ def settle(context: Context) -> None:
                 continue
             try:
                 intent.take(record.offset, control.RECORDS.read(record.key, record.value))
-            except WireError as error:  # the slots pass it over too, and make a dead letter of it
+            except WireError as error:  # the slots skip it, too, and make a dead letter of it
                 passed_over(context.logger)(record, error)
         _settle_tables(context, intent)
         _settle_altered(context, intent)
@@ -104,7 +104,7 @@ def _settle_stream(context: Context, entry: StreamEntry, intent: Intent) -> None
         wanted, epoch, number = said
         context.logger.warning("catching up with a control record", stream=entry.spec.full_name)
         if entry.control < 0 and (children := children_records(context, entry.spec)):
-            number = context.append_control(children)  # they may have been cut off
+            number = context.append_control(children)  # the crash may have come before they were sent
         context.writer.write(
             [msgspec.structs.replace(entry, wanted=wanted, epoch=max(epoch, entry.epoch), control=number)]
         )

@@ -1,4 +1,5 @@
-"""Child tables that producers made by writing to them: calc-svc reports them, here they enter the catalog."""
+"""Child tables that producers made by writing to them: calc-svc reports them, and here they are entered into
+the catalog."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ POLL_SECONDS = 0.5
 
 
 class Registrar:
-    """Turns what comes into catalog records, and deletes topics that may go; a work of
-    :class:`millrace_service.Life`: what could not be written is read again where commits stand."""
+    """Turns what comes into catalog records, and deletes topics that may go. A work of
+    :class:`millrace_service.Life`: what could not be written is read again from the last commit on."""
 
     def __init__(self, log: Log, context: Context) -> None:
         self.name, self.stopping = "registrations", threading.Event()
@@ -55,14 +56,14 @@ class Registrar:
             self._reader = None
 
     def look(self) -> tuple[object, str]:
-        """How far registrations are in the catalog, and what lies beyond."""
+        """How far registrations have been entered into the catalog, and what lies beyond."""
         ends = self._log.end_offsets(REGISTRATIONS.name)
         return dict(self._done), behind(REGISTRATIONS.name, ends, self._done)
 
     def _register(self, records: Sequence[Record]) -> None:
         with self._context.writer.ddl:
             found = self._dead.understood(records, registrations.REGISTERED.read)
-            # in order: a child may be gone and come again under one name
+            # in order: under one name, a child may go and come again
             for are_children, some in groupby(found, lambda one: isinstance(one[1], Child)):
                 if are_children:
                     self._enter([wanted for _, wanted in some])
@@ -90,7 +91,7 @@ class Registrar:
             self._drop_output(wanted)
 
     def _make_output(self, wanted: OutputWanted) -> None:
-        """The output table of a stream that has a result to write: it was dropped."""
+        """Make the output table again for a stream that has a result to write: the table was dropped."""
         context = self._context
         for entry in list(context.catalog.streams.values()):
             output = entry.spec.output
@@ -102,15 +103,15 @@ class Registrar:
                 make_output(context, entry.spec, milliseconds(time.time_ns()), None)
 
     def _drop_output(self, wanted: OutputGone) -> None:
-        """A group's output table, unless it went by itself or its name is another's now."""
+        """Drop a group's output table, unless it is gone already or its name is another table's now."""
         found = self._context.catalog.find(wanted.db, wanted.gone)
         if found is not None and found[1] is not None and found[0].name == wanted.table:
             drop_children(self._context, [(found[0], found[1])])
 
 
 def new_children(catalog: Catalog, asked: Sequence[Registration]) -> list[Child]:
-    """The children that the catalog lacks: of a super table that exists, under a name that is free, and not
-    one that was dropped meanwhile."""
+    """The children that the catalog lacks: those of an existing super table, under a free name, that were not
+    dropped meanwhile."""
     found: dict[tuple[str, str], Child] = {}
     for child in asked:
         if not isinstance(child, Child):

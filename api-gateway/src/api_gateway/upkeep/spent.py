@@ -1,9 +1,9 @@
-"""Control records that say nothing any more: their keys are deleted, and compaction takes them away (decision
+"""Control records that no longer mean anything: their keys are deleted, and compaction removes them (decision
 0039).
 
-What is left must mean the same to whoever reads the topic from its beginning: trigger-svc if it has to begin
-anew, and all that replay it: the clock, the choice of topics, ``recovery``, and VERIFY STREAM, which asks
-what a stream was told to treat.
+What is left must mean the same to whoever reads the topic from its beginning: to trigger-svc if it has to
+begin anew, and to all that replay it, which are the clock, the choice of topics, ``recovery``, and VERIFY
+STREAM, which asks what a stream was told to evaluate.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ Key = bytes
 
 @dataclass(slots=True)
 class _Said:
-    """About one stream: the keys of its definition with what belongs to it, of its last START or STOP, and
-    what it was told to recalculate: (first, last, key)."""
+    """What was said about one stream. ``defined``: the keys of its definition and of what belongs to it;
+    ``turned``: the key of its last START or STOP; ``ranges``: what it was told to recalculate, as (first,
+    last, key)."""
 
     defined: list[Key] = field(default_factory=list)
     turned: Key | None = None
     ranges: list[tuple[int, float, Key]] = field(default_factory=list)
 
     def turn(self, key: Key) -> Iterator[Key]:
-        """It is started or stopped: earlier records of that no longer count."""
+        """The stream is started or stopped; yields the earlier record of that, which no longer counts."""
         if self.turned is not None:
             yield self.turned
         self.turned = key
 
     def recalculate(self, first: int, last: float, key: Key) -> Iterator[Key]:
-        """Ranges within others add nothing to what the stream has recalculated."""
+        """The stream is to recalculate a range; yields the records of ranges that lie within others: they add
+        nothing to what the stream has recalculated."""
         if any(begin <= first and last <= end for begin, end, _ in self.ranges):
             yield key
             return
@@ -48,15 +50,15 @@ class _Said:
 
 
 class Spent:
-    """Takes in the records in order. What :meth:`take` gives says nothing once the record that it was given
-    is in force."""
+    """Takes in the records in order. The keys that :meth:`take` yields mean nothing any more once the record
+    that it was given is in force."""
 
     def __init__(self) -> None:
         self._streams: dict[int, _Said] = {}
         self._changes: dict[int, Key] = {}
-        """By table, the last ALTER."""
+        """By table, the key of the last ALTER."""
         self._last: int | None = None
-        """The stream whose definition came last: children that follow are told for it."""
+        """The stream whose definition came last: records of children that follow belong to it."""
 
     def take(self, key: Key, record: control.AnyControl) -> Iterator[Key]:
         match record:
@@ -81,7 +83,7 @@ class Spent:
                     yield before
                 self._changes[table.uid] = key
             case _:
-                pass  # that a table was dropped, and children of no stream that is known: they stay
+                pass  # records of dropped tables stay, and so do those of children of an unknown stream
 
     def _of(self, uid: int) -> _Said:
         return self._streams.setdefault(uid, _Said())

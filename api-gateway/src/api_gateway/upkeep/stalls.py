@@ -30,9 +30,10 @@ def _reason(error: Exception) -> str:
 
 
 class Stalls:
-    """Asks the other services' ``/healthz`` what has stalled; a work of :class:`millrace_service.Life`. One
-    that does not answer for ``stall_seconds`` has stalled as a whole. ``own``: what has stalled in this
-    process. The board knows at once, others by the topic ``status``, where the gateway alone writes this.
+    """Asks the other services' ``/healthz`` what has stalled; a work of :class:`millrace_service.Life`. A
+    service that does not answer for ``stall_seconds`` has stalled as a whole. ``own``: what has stalled in
+    this process. The board is told at once, others through the topic ``status``, where only the gateway
+    writes this.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Stalls:
         self._silent: dict[str, float] = {}
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         found = [(GATEWAY, stall) for stall in self._own()]
@@ -73,7 +74,7 @@ class Stalls:
         self.stopping.wait(EVERY)
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
     def close(self) -> None:
         self._http.close()
@@ -93,7 +94,7 @@ class Stalls:
         return found
 
     def _problem(self, service: str, stall: Stall) -> Problem:
-        """notify-svc matters to the streams that notify, the others to all."""
+        """A stall of notify-svc concerns the streams that notify, one of another service all streams."""
         streams: tuple[int, ...] = ()
         if service == NOTIFY:
             entries = list(self._context.catalog.streams.values())
@@ -105,8 +106,8 @@ class Stalls:
 
 
 def changes(before: Mapping[bytes, Problem], now: Mapping[bytes, Problem]) -> Iterator[Message]:
-    """What goes into the topic: what has stalled, and what no longer does. That more waits for the same stall
-    is not news."""
+    """What goes into the topic: what has stalled, and what no longer is. It is not news that more waits
+    because of the same stall."""
     for key, problem in now.items():
         if key not in before or before[key].stalled_since != problem.stalled_since:
             yield Message(STATUS.name, key, status.encode(problem))

@@ -1,8 +1,8 @@
-"""What topics may forget: what everybody who reads it has done with, once it is old enough (decision 0038).
+"""What topics may forget: what all of their readers are done with, once it is old enough (decision 0038).
 
 A WAL topic has two kinds of readers: every table store (``status.Stored`` says what it has in files), and the
 trigger query (``status.ReadUpTo``), if streams want the topic. An inner topic names its readers
-(``wire.topics``). Nothing younger than ``FLOOR_MS`` goes, whatever is said of it.
+(``wire.topics``). Nothing younger than ``FLOOR_MS`` is removed, whatever its readers say.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGER_QUERY, TR
 from millrace_wal import BEGIN, Log, Message, Reader, Record
 
 FLOOR_MS = 60_000
-"""A commit that a power failure takes back is not older than that."""
+"""A power failure cannot take back commits that are older than this."""
 POLL_SECONDS = 0.5
 Offsets = Mapping[int, int]
 
 
 class Followed:
-    """What the topics ``status`` and ``control`` say of who needs what."""
+    """What the topics ``status`` and ``control`` say about who needs what."""
 
     def __init__(self) -> None:
         self.use = TopicUse()
@@ -41,11 +41,12 @@ class Followed:
         self._status: dict[bytes, status.AnyStatus] = {}
         self._spent = Spent()
         self.spent: list[tuple[int, int, bytes]] = []
-        """Where and when was written what made the record of a key say nothing."""
+        """Keys whose records mean nothing any more; before each key, the offset and the time (ms) of the
+        record that made it so."""
         self._deleted: set[bytes] = set()
 
     def take_status(self, record: Record) -> None:
-        """:raises WireError: for a message that is not understood; it bounds nothing that this one knows."""
+        """:raises WireError: for a message that is not understood; it sets no bound that is known here."""
         key, found = record.key, status.read(record.key, record.value)
         self.departed.take(key or b"", found, record.timestamp)
         if key is None or not key.startswith((b"stored/", b"read/", b"held/")):
@@ -55,7 +56,7 @@ class Followed:
             self._status[key] = found
 
     def take_control(self, record: Record) -> None:
-        """:raises WireError: for a message that is not understood; the slots pass it over too."""
+        """:raises WireError: for a message that is not understood; the slots skip it, too."""
         if control.RECORDS.deletes(record.value):
             self._deleted.add(record.key or b"")
             return
@@ -65,11 +66,11 @@ class Followed:
         self.spent += [(record.offset, record.timestamp, spent) for spent in news]
 
     def to_delete(self, applied: int, older_than: int) -> list[bytes]:
-        """Keys of control records that say nothing any more since what was in force by ``applied`` and
-        written before ``older_than`` (ms). They are given once."""
+        """Keys of control records that mean nothing any more because of records that are in force by
+        ``applied`` and were written before ``older_than`` (ms). Each key is given once."""
         ready = [key for at, when, key in self.spent if at <= applied and when < older_than]
         self.spent = [one for one in self.spent if one[0] > applied or one[1] >= older_than]
-        # of a topic from before each record had a key of its own nothing can be deleted
+        # nothing can be deleted that was written before each record had a key of its own
         return [key for key in ready if b"#" in key and key not in self._deleted]
 
     def stored(self, topic: str, table: Table) -> Offsets | None:
@@ -95,25 +96,26 @@ class Followed:
         return found.offsets if isinstance(found, status.ReadUpTo) else {}
 
     def held(self) -> Offsets:
-        """From where on triggers of waiting streams are still to be calculated."""
+        """The offsets from which on triggers of waiting streams are still to be calculated."""
         marks: dict[int, int] = {}
         for one in self._status.values():
             if isinstance(one, status.TriggersHeld):
-                # the loop of answers numbers its partitions below zero
+                # the loop for answers numbers its partitions below zero
                 partition = one.partition if one.partition >= 0 else -1 - one.partition
                 marks[partition] = min(one.offset, marks.get(partition, one.offset))
         return marks
 
 
 def lowest(bounds: Iterable[Offsets]) -> dict[int, int]:
-    """What lies before all of these; a partition that one of them does not mention stays as it is."""
+    """By partition, the lowest of these bounds; without a partition that one of them does not mention, which
+    stays as it is."""
     several = list(bounds)
     common = set[int].intersection(*(set(one) for one in several)) if several else set[int]()
     return {partition: min(one[partition] for one in several) for partition in common}
 
 
 class Trimmer:
-    """A work of :class:`millrace_service.Life`. ``look_every``: seconds between two looks."""
+    """A work of :class:`millrace_service.Life`. Between two looks lie ``settings.trim_seconds``."""
 
     def __init__(self, log: Log, context: Context) -> None:
         self.name, self.stopping = "trimming", threading.Event()
@@ -130,7 +132,7 @@ class Trimmer:
     def step(self) -> None:
         self._follow()
         if time.monotonic() >= self._next and self._up_to_date():
-            # also if it fails: there is no hurry
+            # set even if this fails: there is no hurry
             self._next = time.monotonic() + self._context.settings.trim_seconds
             self.trim(milliseconds(time.time_ns()))
 
@@ -142,14 +144,14 @@ class Trimmer:
     def _follow(self) -> None:
         assert self._reader is not None, "begin comes first"
         for record in self._reader.poll(POLL_SECONDS):
-            with suppress(WireError):  # dead letters are made by who else reads it
+            with suppress(WireError):  # other readers make dead letters of it
                 if record.topic == STATUS.name:
                     self._followed.take_status(record)
                 else:
                     self._followed.take_control(record)
 
     def _up_to_date(self) -> bool:
-        """Whether all records have been read: a stream that was defined may want old rows."""
+        """Whether all records have been read: one that is unread may define a stream that wants old rows."""
         assert self._reader is not None
         at = self._reader.positions()
         return all(
@@ -160,7 +162,7 @@ class Trimmer:
     def trim(self, now: int) -> None:
         """Make topics forget what nobody needs; ``now``: ms since the epoch.
 
-        :raises MillraceError: if the broker cannot be asked; what was trimmed is.
+        :raises MillraceError: if the broker cannot be asked; what was trimmed until then stays trimmed.
         """
         there = set(self._log.topics())
         catalog = self._context.catalog
@@ -170,7 +172,7 @@ class Trimmer:
             if seconds is not None and name in there:
                 self._trim(name, self._done(table, name), now - seconds * 1000, now)
         self._delete_spent(now)
-        # last: a broker that has just come back may not tell for a while what groups have committed
+        # last: a broker that has just come back may not say for a while what groups have committed
         for topic in TOPICS:
             if topic.readers and topic.name in there:
                 kept = min(topic.kept_ms, self._context.settings.keep_consumed_seconds * 1000)
@@ -180,7 +182,7 @@ class Trimmer:
     def _delete_spent(self, now: int) -> None:
         keys = self._followed.to_delete(self._context.board.applied, now - FLOOR_MS)
         if keys:
-            # in the order of their records: a stream's definition goes no later than its end
+            # in the order of their records: a stream's definition is deleted no later than its end
             self._log.append([Message(CONTROL.name, key, None) for key in keys])
         streams = {entry.spec.uid for entry in list(self._context.catalog.streams.values())}
         gone = self._followed.departed.to_delete(streams, now - FLOOR_MS)
@@ -196,7 +198,8 @@ class Trimmer:
         ]
         found = lowest(bounds)
         if topic.name == TRIGGERS.name:
-            # what waits is written down before a commit passes it: after that was read, it is known
+            # triggers that wait are written down before a commit passes them, so those are known once
+            # everything has been read
             while not self._up_to_date() and not self.stopping.is_set():
                 self._follow()
             held = self._followed.held()
@@ -231,10 +234,10 @@ class Trimmer:
 
 
 def retention_of(table: Table, catalog: Catalog) -> int | None:
-    """For how many seconds a table's WAL topic keeps what everybody is done with; None: for ever.
+    """For how many seconds a table's WAL topic keeps what every reader is done with; None: for ever.
 
-    A virtual table's topic is what %%trows of PERIOD are looked up in: it stays whole while there is such a
-    stream.
+    %%trows of PERIOD are looked up in a virtual table's topic, so that topic stays whole while there is such
+    a stream.
     """
     database = catalog.databases.get(table.db)
     if database is None or database.wal_retention < 0:

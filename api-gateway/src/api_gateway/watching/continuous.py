@@ -1,4 +1,4 @@
-"""The continuous queries: whose turn it is, and what the ``status`` topic says about each."""
+"""The continuous queries: which one is due, and what the ``status`` topic says about each."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from millrace_wal import Log, Message, replay
 
 
 class Continuous:
-    """All continuous queries of a gateway; may be called by many threads. Times in nanoseconds."""
+    """All continuous queries of a gateway; may be called by many threads. Times are in nanoseconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turns = Turns()
         self._told: dict[int, status.QueryRuns] = {}
         self.ended = 0
-        """Runs that have ended, successful or not."""
+        """How many runs have ended, successfully or not."""
 
     def load(self, log: Log, catalog: Catalog) -> None:
-        """Go on where the topic says that each stands; records of dropped ones are deleted."""
+        """Have each query go on where the topic says that it stands; delete the records of dropped ones."""
         for record in replay(log, STATUS.name):
             if (record.key or b"").startswith(status.RUNS.encode()):
                 try:
@@ -51,7 +51,7 @@ class Continuous:
             self._turns.enter(query)
 
     def leave(self, log: Log, uid: int) -> None:
-        """It is dropped: its records are deleted."""
+        """A query is dropped: delete its records."""
         with self._lock:
             self._turns.leave(uid)
             self._told.pop(uid, None)
@@ -63,7 +63,7 @@ class Continuous:
             return self._turns.take(milliseconds(now))
 
     def next_at(self) -> int | None:
-        """When the next of the waiting runs is due."""
+        """When the next of the waiting runs is due; None if none waits."""
         with self._lock:
             found = self._turns.next_at()
         return None if found is None else found * NS_PER_MS
@@ -74,9 +74,9 @@ class Continuous:
             return self._told.get(uid, status.QueryRuns(uid)), self._turns.standing(uid)
 
     def succeeded(self, log: Log, run: Run, rows: int, now: int, took: int = 0) -> None:
-        """Its rows are written: say so, durably. ``took``: how many nanoseconds it took.
+        """The run's rows are written: record that, durably. ``took``: how many nanoseconds it took.
 
-        :raises MillraceError: if that cannot be said; then the run has not succeeded.
+        :raises MillraceError: if that cannot be recorded; then the run has not succeeded.
         """
         with self._lock:
             told = self._of(run)
@@ -93,7 +93,8 @@ class Continuous:
             self.ended += 1
 
     def failed(self, log: Log, run: Run, why: str, now: int, took: int = 0) -> bool:
-        """It is tried again later; whether it failed otherwise before, or not at all.
+        """The run has failed, and is tried again later. Returns whether that is news: it did not fail before,
+        or failed for another reason.
 
         :raises MillraceError: if that cannot be recorded; it is tried again nevertheless.
         """

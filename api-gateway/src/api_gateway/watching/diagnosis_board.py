@@ -1,4 +1,4 @@
-"""The slots' answers to DIAGNOSE STREAM, for whoever waits for them."""
+"""The slots' answers to DIAGNOSE STREAM, kept for whoever waits for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace_core.wire.diagnosis import Diagnosis
 
 
 class Diagnoses:
-    """Thread-safe. Answers are kept only while somebody listens: nobody needs old ones."""
+    """Thread-safe. Answers are kept only while somebody is listening: nobody needs old ones."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -27,7 +27,7 @@ class Diagnoses:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Answers that come meanwhile are kept: begin before the question is asked."""
+        """Answers that come meanwhile are kept. Begin this before the question is asked."""
         with self._changed:
             self._listening += 1
         try:
@@ -39,7 +39,7 @@ class Diagnoses:
                     self._parts.clear()
 
     def wait(self, control: int, slots: int, seconds: float) -> list[Diagnosis]:
-        """The slots' answers to this control record, by slot: those that came within the time."""
+        """The slots' answers to this control record that came within the time, ordered by slot."""
         until = time.monotonic() + seconds
         with self._changed:
             while len(found := self._of(control)) < slots and (left := until - time.monotonic()) > 0:

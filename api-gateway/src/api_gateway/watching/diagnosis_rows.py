@@ -1,4 +1,4 @@
-"""What the slots say about a stream, in rows and words: first the verdict, then what it is based on. Pure."""
+"""What the slots say about a stream, as rows and texts: first the verdict, then what it is based on. Pure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _status(case: Case) -> str:
 
 
 def _verdict(case: Case, totals: Counter[str]) -> str:
-    """The first cause that applies, from the outside in."""
+    """The first cause that applies, looking from the outside in."""
     return next(_causes(case, totals))
 
 
@@ -135,7 +135,7 @@ def _causes(case: Case, totals: Counter[str]) -> Iterator[str]:
 
 
 def _without_events(case: Case, totals: Counter[str]) -> Iterator[str]:
-    """Why a stream of rows that runs has never fired."""
+    """Why a running stream that is triggered by rows has never fired."""
     known = sum(totals[name] for name in ("undecodable", "unknown_table"))
     judged = any(group.newest is not None for part in case.hosts for group in part.groups)
     if not totals["rows_read"] and not judged:
@@ -156,7 +156,7 @@ def _next(case: Case) -> str:
 
 
 def _held(case: Case) -> list[Row]:
-    """How much of the stream is kept: the most in one slot, since that is what is limited."""
+    """How much is kept of the stream, and how much of that in one slot at most: the limit is per slot."""
     counts = {
         "groups": ([part.total for part in case.hosts], "groups"),
         "open_windows": ([part.windows for part in case.hosts], "open windows"),
@@ -170,7 +170,7 @@ def _held(case: Case) -> list[Row]:
 
 
 def _counters(case: Case, totals: Counter[str]) -> list[Row]:
-    """PERIOD reads no rows to trigger: it has only those counters that are not 0."""
+    """The counters' rows. PERIOD reads no rows to trigger, so it only gets counters that are not 0."""
     wanted = [name for name in SHOWN if totals[name] or not type_of(case.spec.trigger).by_clock]
     return [_row("rows", name, totals[name], detail=BY_NAME[name].meaning) for name in wanted]
 
@@ -180,7 +180,7 @@ def _counters(case: Case, totals: Counter[str]) -> list[Row]:
 
 def _name(case: Case, group: GroupPart) -> str:
     key = group.group.key
-    table = None if case.spec.keys else group.group.table  # which has several groups, where there are keys
+    table = None if case.spec.keys else group.group.table  # with keys, one table has several groups
     return table or ",".join("NULL" if one is None else str(one) for one in key)
 
 

@@ -22,8 +22,8 @@ POLL_SECONDS = 0.5
 
 
 class StatusBoard:
-    """``applied``: the last control record in force; ``failures``: (stream uid, slot of trigger-svc that has
-    set it aside, or None for its calculation) -> why it failed."""
+    """``applied``: the last control record that is in force; ``failures``: (stream uid, slot of trigger-svc
+    that has set the stream aside, or None for its calculation) -> why it failed."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -37,7 +37,7 @@ class StatusBoard:
     def take(self, record: Record) -> None:
         """Take in one record of the topic.
 
-        :raises WireError: for one that this version cannot read, such as a newer writer's.
+        :raises WireError: for a record that this version cannot read, such as one from a newer writer.
         """
         found = status.read(record.key, record.value)
         if isinstance(found, Diagnosis):
@@ -67,19 +67,19 @@ class StatusBoard:
             return self._changed.wait_for(lambda: self.applied >= control, seconds)
 
     def set_aside(self, entry: StreamEntry) -> bool:
-        """Whether a slot of trigger-svc evaluates nothing of the stream until it is started again."""
+        """Whether some slot of trigger-svc evaluates nothing of the stream until it is started again."""
         failures = dict(self.failures)
         return any(uid == entry.spec.uid and slot is not None for uid, slot in failures)
 
     def stalled(self, now: Mapping[bytes, status.Problem]) -> dict[bytes, status.Problem]:
-        """Sets what has stalled now, by its key; returns what had before, as far as this board knew."""
+        """Set what has stalled now, by key; returns what had stalled before, as far as this board knew."""
         before = {key: one for key, one in list(self._problems.items()) if one.stalled_since}
         before |= self._stalled
         self._stalled = dict(now)
         return before
 
     def of(self, entry: StreamEntry, catalog: Catalog) -> tuple[str, str]:
-        """(status, message) of a stream: Failed, Init until trigger-svc knows, then Running, Stopped or,
+        """(status, message) of a stream: Failed; Init until trigger-svc knows it; then Running, Stopped or,
         while an address that must lose nothing cannot be reached, Paused."""
         problems = [one for one in list(self._problems.values()) if not one.stalled_since]
         problems += self._stalled.values()
@@ -127,7 +127,7 @@ class StatusReader:
             self._reader = None
 
     def look(self) -> tuple[object, str]:
-        """Where it stands in the topic, and what lies beyond."""
+        """How far the topic has been read, and what lies beyond."""
         return self._at, behind(STATUS.name, self._log.end_offsets(STATUS.name), {0: max(self._at, 0)})
 
     def catch_up(self, seconds: float = 10) -> None:

@@ -27,14 +27,14 @@ from millrace_service import Health, ServiceToken, service_app
 WAIT_SECONDS = 30.0
 QUERY_SECONDS = 60.0
 THREADS = 64
-"""Requests of users that are worked on at the same time; most of them wait for a lane."""
+"""How many user requests are handled at the same time; most of them wait for a lane."""
 Asked = TypeVar("Asked")
 ARROW = "application/vnd.apache.arrow.stream"
 
 
 class QueryRequest(msgspec.Struct):
-    """``catalog`` and ``wal``: what the answer must have seen, as first offsets not included; ``user``: who
-    asks; ``id``: by which it can be killed; ``seconds``: how long it may take."""
+    """``catalog`` and ``wal``: what the answer must have seen, as exclusive end offsets; ``user``: who asks;
+    ``id``: the name under which the query can be killed; ``seconds``: how long it may take."""
 
     sql: str
     id: str = ""
@@ -47,7 +47,7 @@ class QueryRequest(msgspec.Struct):
 
 
 class KillRequest(msgspec.Struct):
-    """``user``: whose query it must be, if not anybody's; ``by``: who says so."""
+    """``user``: whose query it must be (None: anybody's); ``by``: who has it killed."""
 
     id: str
     by: str
@@ -66,7 +66,7 @@ def calc_app(
     calculator: Calculator, store: TableStore, health: Callable[[], Health],
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]], token: ServiceToken,
 ) -> FastAPI:  # fmt: skip
-    """The service's app. Who shows the ``token`` is believed who asks."""
+    """The service's app. A caller that shows the ``token`` is trusted to say which user asks."""
     app = service_app("calc-svc", health, lifespan, token=token, documented=False)
     inner = [Depends(token.required)]
     users = _Users()
@@ -80,7 +80,7 @@ def calc_app(
 
     @app.get("/queries", dependencies=inner)
     async def queries() -> Response:
-        """The queries of users that run, as :class:`calc_svc.queries.running.Shown`."""
+        """The users' queries that are running, as :class:`calc_svc.queries.running.Shown`."""
         return Response(msgspec.json.encode(users.running.shown()), media_type="application/json")
 
     @app.post("/kill", status_code=204, dependencies=inner)
@@ -100,7 +100,7 @@ def calc_app(
 
     @app.post("/verify", dependencies=inner)
     async def verify_stream(request: Request) -> Response:
-        """VERIFY STREAM: the output rows that differ, as those of ``/query``."""
+        """VERIFY STREAM: the output rows that differ, in the format of ``/query``."""
         asked = _decode(await request.body(), VerifyRequest)
         one = Query(asked.sql, asked.seconds, asked.id, asked.user)
         return await users.answer(request, one, lambda: _verify(calculator, store, asked, one))
@@ -116,15 +116,15 @@ def _decode(body: bytes, kind: type[Asked]) -> Asked:
 
 
 class _Users:
-    """What users ask, in threads of its own: those of streams' definitions are never taken by queries."""
+    """Runs what users ask in threads of its own, so that queries never take the threads for definitions."""
 
     def __init__(self) -> None:
         self.running = RunningQueries()
         self._threads: CapacityLimiter | None = None
 
     async def answer(self, request: Request, query: Query, work: Callable[[], bytes]) -> Response:
-        """Rows. A query whose client goes away is ended."""
-        if self._threads is None:  # not made before there is a loop
+        """Answer with rows. A query whose client goes away is ended."""
+        if self._threads is None:  # it can only be made once there is an event loop
             self._threads = CapacityLimiter(THREADS)
         with self.running.run(query):
             watching = asyncio.create_task(self._watch(request, query))

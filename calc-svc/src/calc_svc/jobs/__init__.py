@@ -1,1 +1,1 @@
-"""What is calculated at a time: stored rows and a query to results, one stream's or one user's."""
+"""One calculation: from stored rows and a query to results, for one stream or one user."""

@@ -1,7 +1,7 @@
 """Requests answered: windows cut again from the table store, history, what was written during a stop.
 
 What a request asks for is computed on arrays in this process, slice by slice, with the windowers of the live
-path: reading the rows dominates, and no job of Spark's reads them faster than the store does (decision 0017).
+path: reading the rows dominates, and no Spark job reads them faster than the store does (decision 0017).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from millrace_core.wire.topics import CATALOG, wal_topic
 
 TIMES_PER_MESSAGE = 5_000
 Later = Callable[[], Iterable[Request]]
-"""What has been asked of a stream behind some requests, as of now."""
+"""Reads what has been asked up to now, after some requests in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Groups; the group of each table, by its number; the tables of each group."""
+    """The groups; which group each table (by its number) belongs to; the tables of each group."""
 
     groups: Sequence[Group]
     owner: Owners
@@ -56,24 +56,24 @@ class _Known:
 
 @dataclass(slots=True)
 class Answers:
-    """Answers requests; nothing is sent here. ``slice_rows``: rows that are in hand at a time."""
+    """Answers requests; nothing is sent here. ``slice_rows``: how many rows are in memory at a time."""
 
     catalog: CatalogView
     store: TableStore
     told: Told
     slice_rows: int = SLICE_ROWS
     ends: Callable[[str], Mapping[int, int]] | None = None
-    """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
+    """How far a topic goes now: partition -> offset (None: all that is written is already stored)."""
 
     def answer(
         self, requests: Sequence[Request], place: tuple[int, int], work: Work, later: Later = tuple
     ) -> Iterator[Output]:
-        """What to send for requests of one stream and epoch that all ask why alike.
+        """What to send for requests of one stream and epoch that all have the same reason (``why``).
 
-        ``place``: partition and offset of the last one: a replay gives the batches the same numbers.
-        ``later``: what was asked behind them, of any stream; asked for when history has been told.
+        ``place``: partition and offset of the last request, so that a replay gives the batches the same
+        numbers. ``later``: what was asked after them, of any stream; called once history has been told.
 
-        What is :meth:`wanted` has been read before.
+        What is :meth:`wanted` must have been read before.
 
         :raises MillraceError: UNKNOWN_TABLE where the trigger table is gone.
         """
@@ -97,8 +97,8 @@ class Answers:
                 yield from self._again(requests, rows, writer, self.told)
 
     def definitions(self) -> Wanted:
-        """The catalog as it is now: it has the stream that asks, its table and the children that are meant,
-        unless they were dropped.
+        """How far the catalog goes now: up to there it has the stream that asks, its table and the children
+        that are meant, unless they were dropped.
 
         :raises MillraceError: if the log is away.
         """
@@ -107,7 +107,7 @@ class Answers:
     def wanted(self, requests: Sequence[Request], later: Iterable[Request] = ()) -> Wanted:
         """The rows that the requests are about, once their :meth:`definitions` have been read.
 
-        :param later: what was asked behind them, of any stream. Other streams' rows are not waited for.
+        :param later: what was asked after them, of any stream. Other streams' rows are not waited for.
 
         :raises MillraceError: if the log is away.
         """
@@ -125,7 +125,7 @@ class Answers:
             for topic, written in request.origins.items():
                 _raise(wal.setdefault(topic, {}), {p: end for p, (_, end) in written.items()})
         if requests[0].why == "MANUAL" and self.ends is not None and not table.virtual:
-            # whoever asks means every row that was there when he did; the slots may be behind that
+            # whoever asks by hand means every row that was there at that time; the slots may not be that far
             _raise(wal[own], self.ends(own))
         return Wanted(wal=wal, uids={own: table.uid})
 
@@ -133,7 +133,7 @@ class Answers:
         entry = self.catalog.stream(request.stream)
         past = request.why in ("HISTORY", "UNTREATED")
         if entry is None or (past and entry.epoch > request.epoch):
-            return None  # dropped; or started anew since, and then it asks anew
+            return None  # it was dropped, or has been restarted since: then it asks again
         return entry.spec
 
     # ------------------------------------------------------------------ windows cut again
@@ -163,8 +163,8 @@ class Answers:
         self, parts: Sequence[Part], groups: Mapping[Group, list[int]], rows: TriggerRows, writer: Writer,
         told: Told, settled: Settled, *, changed: bool,
     ) -> Iterator[TriggerBatch]:  # fmt: skip
-        """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them. Fills
-        ``settled``: of which windows it has told."""
+        """``groups``: their tables, by number; ``told``, ``changed``: as in :func:`cut_again`. Adds to
+        ``settled`` the windows that this has told of."""
         definition = rows.definition
         onward = changed and len(parts) > 1 and definition.windower.reach().onward
         parts = [part for part in coalesced(parts, onward=onward) if part.group in groups]
@@ -193,7 +193,7 @@ class Answers:
     def _rest(
         self, rows: TriggerRows, groups: dict[Group, list[int]], others: list[Group], span: tuple[int, int]
     ) -> Iterator[Part]:
-        """Groups that no live row has reached: each is as far as its newest stored row."""
+        """The parts of groups that no live row has reached: each group is as far as its newest stored row."""
         _, newest = rows.bounds()
         for group in others:
             ts = rows.reader(group, groups[group])(max(span[0], -RANGE), newest).rows.ts
@@ -206,10 +206,10 @@ class Answers:
     def _history(
         self, requests: Sequence[Request], rows: TriggerRows, writer: Writer, later: Later
     ) -> Iterator[Output]:
-        """History knows less of a window than what is live does, and may be told later than that, above all
-        where it is told again after a kill. So of the windows that have changed since (because others asked
-        for them, or by rows written since) it says what they are now, or, of one that is open again,
-        nothing: how that ends is told live, and may have been."""
+        """History knows less about a window than the live triggers do, and may be told later than theirs,
+        above all where it is told again after a kill. So for windows that have changed since (because others
+        asked for them, or through rows written since), history tells what they are now. For a window that is
+        open again it tells nothing: how that one ends is told live, and may have been told already."""
         definition = rows.definition
         told = Told(self.catalog)
         known, slots = _numbered(requests, rows)
@@ -233,7 +233,7 @@ class Answers:
             yield from changed.replay()
             if not live_first:
                 yield from handovers(requests, history.pasts(groups), slots)
-        # meanwhile others may have told of changes before this was
+        # others may have told of changes while this was being told
         since = [
             one for one in self._changed(requests, rows, known, history.until, later) if one not in parts
         ]
@@ -243,7 +243,7 @@ class Answers:
     def _changed(
         self, requests: Sequence[Request], rows: TriggerRows, known: _Known, until: np.ndarray, later: Later
     ) -> list[Part]:
-        """What has changed of the past since it was read: what others asked for, and :meth:`_late`."""
+        """What has changed in the past since it was read: what others asked for, and :meth:`_late`."""
         parts = [
             part
             for one in _of_the_same(requests, later())
@@ -257,8 +257,9 @@ class Answers:
     def _late(
         self, requests: Sequence[Request], rows: TriggerRows, known: _Known, until: np.ndarray
     ) -> Iterator[Part]:
-        """What rows that were written since have touched though T of history, ``until[group]``, had passed
-        them. Those that are expired by now are left out, as live ones are."""
+        """The parts touched by rows that were written since, although the watermark of history
+        (``until[group]``) had already passed them. Rows that have expired by now are left out, as live rows
+        would be."""
         groups, owner, tables = known.groups, known.owner, known.tables
         clock, (_, newest) = rows.definition.clock, rows.bounds()
         times: dict[int, list[int]] = {}
@@ -309,7 +310,7 @@ class Answers:
         yield Handover(request.stream, request.epoch, request.slot, done=True)
 
     def _asked_for(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
-        """The rows that the request names, as they are stored; a message has this many times."""
+        """The rows that the request names, as they are stored; at most TIMES_PER_MESSAGE times a message."""
         for table, offsets in request.rows.items():
             every = sorted(offsets)
             for begin in range(0, len(every), TIMES_PER_MESSAGE):
@@ -321,22 +322,22 @@ class Answers:
 
 
 def _of_the_same(requests: Sequence[Request], others: Iterable[Request]) -> list[Request]:
-    """What others ask of the same stream, epoch and slots."""
+    """Those of the other requests that are of the same stream, epoch and slots."""
     of = {(request.stream, request.epoch, request.slot) for request in requests}
     return [one for one in others if (one.stream, one.epoch, one.slot) in of]
 
 
 def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
-    """Make them reach as far as the others do."""
+    """Raise these offsets at least to the others."""
     for partition, offset in others.items():
         offsets[partition] = max(offset, offsets.get(partition, 0))
 
 
 def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[_Known, list[int]]:
-    """The groups of these requests' slots and whose rows are whose; and the slot of each group."""
+    """The groups of these requests' slots, with the tables of each; and the slot of each group."""
     groups: dict[Group, list[int]] = {}
     slots: list[int] = []
-    # one that was killed as it asked has asked twice
+    # a slot that was killed while it asked has asked twice
     for slot, count in dict.fromkeys((request.slot, request.slots) for request in requests):
         mine = rows.groups(slot, count)
         groups |= mine

@@ -44,7 +44,7 @@ from millrace_core.wire.rows.decoded import polars_type
 from millrace_service import timed
 
 TRIG = "_trig"
-SAME_ERRORS = 3  # one trigger after the other fails alike: the rest is not tried
+SAME_ERRORS = 3  # after so many triggers in a row that fail alike, the rest is not tried
 SET_ROWS = 1_000_000  # rows of one source for all triggers of a job
 
 
@@ -58,13 +58,13 @@ class Calculator:
     result_rows: int
     never_set_wise: bool = False
     users: QueryProcess | None = None
-    """What runs users' queries; None: this process, as tests have it."""
+    """What runs users' queries; None: this process, as in tests."""
     plans: Plans = field(init=False)
     """Of streams."""
     planner: Planner = field(init=False)
     """What plans users' statements."""
     planning: InitVar[QueryProcess | None] = None
-    """Where it does so; None: in this process."""
+    """The process in which it does so; None: this process."""
 
     def __post_init__(self, planning: QueryProcess | None) -> None:
         self.plans = Plans(self.catalog)
@@ -103,14 +103,14 @@ class Calculator:
         return self._forced(spec, plan, relation, outcomes, lane)
 
     def _skipped(self, spec: StreamSpec) -> Spans:
-        """Where the rows lie in the log that the stream was told to leave out."""
+        """Where in the log the rows lie that the stream was told to leave out."""
         entry = self.catalog.stream(spec.uid)
         return () if entry is None else spans_of_stretches(entry.skipped)
 
     def _outcomes(
         self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Runs
     ) -> list[Outcome]:
-        # for a single one too: the text for many is always the same, so that Spark has it planned already
+        # even for a single trigger: the text of this query never changes, so Spark has it planned already
         if moments and plan.set_sql is not None and not self.never_set_wise:
             try:
                 return self._set(spec, plan, relation, moments, lane)
@@ -137,8 +137,8 @@ class Calculator:
         self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Runs,
         error: PlanError,
     ) -> list[Outcome]:  # fmt: skip
-        """Each event's outcome where all together take too much, as ``error`` says: fewer and fewer, until
-        those are alone that do."""
+        """Each event's outcome where all of them together take too much, as ``error`` says: tries fewer and
+        fewer at a time, until those that take too much are alone."""
         parts, found = Parts(len(moments)), dict[int, Outcome]()
         found |= dict.fromkeys(parts.took_too_much(), _given_up(error))
         while (part := parts.next) is not None:
@@ -159,7 +159,7 @@ class Calculator:
     def one_by_one(
         self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Runs
     ) -> list[Outcome]:
-        """The same with one job per trigger: the fallback, and what the set-oriented plan is held against."""
+        """The same with one job per trigger: the fallback, and the yardstick for the set-oriented plan."""
         relation = trigger_relation(spec, events)
         outcomes = self._each(spec, plan, moments_of(spec, relation, events, self._skipped(spec)), lane)
         return self._forced(spec, plan, relation, outcomes, lane)
@@ -268,7 +268,7 @@ def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:
 
 
 def typed_result(plan: PlannedQuery, result: pa.Table) -> pa.Table:
-    """A query's result for the wire: names of the result, types as metadata of its fields."""
+    """A query's result for the wire: named as in the result, with the types as metadata of its fields."""
     fields = []
     for place, column in enumerate(plan.result):
         metadata = {b"millrace.type": str(column.type).encode()}

@@ -20,9 +20,9 @@ def has_condition(spec: StreamSpec) -> bool:
 def met(
     calculator: Calculator, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent], lane: Runs
 ) -> dict[int, bool] | None:
-    """Whether each event (by ``id()``) meets the condition; None where there is none, or one of columns.
+    """Whether each event (by ``id()``) meets the condition; None if there is none, or if it is of columns.
 
-    :raises MillraceError: what the condition is refused for.
+    :raises MillraceError: why the condition is refused.
     """
     if plan is None or plan.notify or not has_condition(spec) or not events:
         return None

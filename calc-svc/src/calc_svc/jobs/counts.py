@@ -33,8 +33,8 @@ def count_rows(
 ) -> list[TriggerEvent]:
     """The events with their windows' row counts, as far as the plan asks for them.
 
-    A window's rows are those of ``%%trows``: where only their times matter they are counted in the store,
-    where a condition does (PRE_FILTER, the columns of COUNT_WINDOW) by a query.
+    A window's rows are those of ``%%trows``. If only their times matter, they are counted in the store; if a
+    condition matters too (PRE_FILTER, the columns of COUNT_WINDOW), by a query.
     """
     places = uncounted(spec, plan, events)
     if not places or spec.source is None:
@@ -51,7 +51,7 @@ def count_rows(
 def without_beginning(
     stored: StoredTable | VirtualTable, spec: StreamSpec, events: Sequence[TriggerEvent]
 ) -> set[str]:
-    """The ids of windows that were cut again and have lost the row that they begin with since."""
+    """The ids of windows that were cut again and have since lost the row that they begin with."""
     again = may_have_ended(spec, events)
     if not again:
         return set()

@@ -47,8 +47,8 @@ class Filling:
         self, spec: StreamSpec, stage: Stage, outcomes: Mapping[int, Outcome],
         name: Callable[[Group], str], lane: Runs,
     ) -> tuple[Stage, Outcomes]:  # fmt: skip
-        """The stage and its outcomes with what is filled, and what is taken back. ``name``: of a group's
-        sub-table."""
+        """The stage and its outcomes, with what is filled and what is taken back. ``name``: gives the name of
+        a group's sub-table."""
         assert spec.source is not None, "FILL is over a table"
         type_ = type_of(spec.trigger)
         assert type_.grid is not None, "FILL goes with INTERVAL"
@@ -56,7 +56,7 @@ class Filling:
         rows = TriggerRows(compiled(essence(spec)), self.calculator.store.readable(spec.source.table))
         bounds = rows.bounds()
         if spec.emission.when == "force_window_close":
-            # what came too late for a window is stored all the same
+            # rows that came too late for a window are stored all the same, and must not count here
             of_event = {
                 id(event): _rows(spec, rows, event.group, bounds, end_of(event.written))
                 for event in stage.asked
@@ -85,7 +85,8 @@ class Filling:
         return Stage([*stage.events, *taken_back, *over], [*stage.asked, *over]), results
 
     def _settle(self, spec: StreamSpec, groups: Sequence[_Around], left: Settled, lane: Runs) -> None:
-        """Calculate the stretches; those whose ends give NULL where that matters go on to what does not."""
+        """Calculate the stretches. One with an end that gives NULL, where that matters, is widened and
+        calculated again, as often as ``FARTHER`` says."""
         mode = filling.mode_of(spec.emission.fill)
         pending = list(groups)
         for farther in (*filling.FARTHER, 0):
@@ -101,7 +102,7 @@ class Filling:
 
     @staticmethod
     def _nulls(spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: Mapping[int, Outcome]) -> set[int]:
-        """The windows told of now that give NULL, of a mode that has something else for them."""
+        """The starts of windows told of now that give NULL, if FILL's mode puts something else there."""
         if filling.mode_of(spec.emission.fill) == "NULL":
             return set()
         given = (outcomes[id(event)] for event in events if id(event) in outcomes)
@@ -111,8 +112,8 @@ class Filling:
         self, spec: StreamSpec, grid: Grid, stage: Stage, outcomes: Mapping[int, Outcome],
         rows: Mapping[int, RowTimes], name: Callable[[Group], str], lane: Runs,
     ) -> tuple[Stage, Outcomes]:  # fmt: skip
-        """The stage with the filled result of each window that was told of without rows (of these nobody is
-        notified), or that gives NULL."""
+        """The stage with a filled result for each window that was told of although it has no rows (nobody is
+        notified of these), or that gives NULL."""
         mode = filling.mode_of(spec.emission.fill)
         over: dict[int, TriggerEvent] = {}
         silent: dict[int, TriggerEvent] = {}
@@ -144,8 +145,8 @@ class Filling:
     def _before(
         self, spec: StreamSpec, grid: Grid, event: TriggerEvent, name: str
     ) -> Mapping[str, object] | None:
-        """The result of the window before, as it was written, by the names of the result columns; None: there
-        is none."""
+        """The result of the window before, as it was written, by the names of the result columns; None if
+        there is none."""
         start = grid.start(grid.last(event.start) - 1)
         known, outcome = self.held.last.get(event.group.id, (None, None))
         if known == start and outcome is not None and outcome.error is None and outcome.count:
@@ -164,7 +165,7 @@ class Filling:
         return found
 
     def _shown(self, spec: StreamSpec, left: Settled, one: _Around, around: Sequence[WindowRun]) -> set[int]:
-        """The starts of the windows around that have a result: it is stored, or written now."""
+        """The starts of those of the windows ``around`` that have a result, stored or about to be written."""
         assert spec.source is not None
         up, down = scale(spec.source.table.precision, self.output.precision)
         starts = {one.grid.start(number) for stretch in around for number in stretch.bounds}
@@ -179,8 +180,8 @@ class Filling:
 
 @dataclass(slots=True)
 class _Around:
-    """The windows of one group around those that ``events`` tell of, its sub-table's ``name``. ``nulls``:
-    starts of windows that give NULL, of those told of; ``spans``: which windows are to be calculated."""
+    """The windows of one group around those that ``events`` tell of. ``name``: of the group's sub-table;
+    ``nulls``: starts of the windows told of that give NULL; ``spans``: which windows are to be calculated."""
 
     grid: Grid
     events: Sequence[TriggerEvent]
@@ -200,12 +201,12 @@ class _Around:
         return self.events[0].group
 
     def look(self, shown: Callable[[Sequence[WindowRun]], set[int]]) -> None:
-        """Which windows with rows there are, and which of them are ``shown``."""
+        """Find out which windows with rows there are, and which of them are ``shown``."""
         self.stretches = filling.stretches(self.grid, sorted(self.spans), self.rows)
         self.shown = shown(self.stretches)
 
     def asked(self, mode: str) -> list[TriggerEvent]:
-        """What is to be calculated: a stretch, and by itself each end on which others may depend."""
+        """What is to be calculated: each stretch, and separately each end on which others may depend."""
         self._over, self._ends = {}, {}
         asked: list[TriggerEvent] = []
         for place, stretch in enumerate(self.stretches):
@@ -225,7 +226,8 @@ class _Around:
         return asked
 
     def take(self, outcomes: Mapping[int, Outcome], farther: int) -> bool:
-        """What was calculated. Whether a stretch goes on, by how many windows, and is calculated again."""
+        """Take what was calculated. Returns whether a stretch has to be widened (by ``farther`` windows) and
+        calculated again."""
         self._found = {place: outcomes[id(event)] for place, event in self._over.items()}
         goes_on = False
         for place, ends in self._ends.items():
@@ -241,8 +243,8 @@ class _Around:
             yield from filling.retractions(self.grid, stretch, self.events[0])
 
     def filled(self) -> Iterator[tuple[TriggerEvent, Outcome, Ranges]]:
-        """What stretches give, and for which windows: those without rows; and those with rows that are not
-        told of now, where values pass them."""
+        """What stretches give, and for which windows: those without rows, and, where values are carried past
+        them, also windows with rows that are not told of now."""
         told = {event.start for event in self.events if event.kind != "RETRACT"}
         for place, outcome in self._found.items():
             stretch = self.stretches[place]
@@ -255,7 +257,7 @@ class _Around:
                 yield self._over[place], outcome, starts
 
     def corrected(self, outcomes: Mapping[int, Outcome]) -> Outcomes:
-        """By event, what stands for results that are NULL."""
+        """By event, what replaces results that are NULL."""
         found: Outcomes = {}
         for event in self.events:
             if id(event) not in outcomes or event.start not in self.nulls:

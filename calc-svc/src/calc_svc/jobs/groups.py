@@ -1,4 +1,4 @@
-"""The sub-tables of a stream's groups: names and tags, once per group from its expressions."""
+"""The sub-tables of a stream's groups: names and tags, computed once per group from its expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millrace_core.wire.events import Group
 from millrace_core.wire.rows.decoded import polars_type
 
 LARGEST = 200_000
-"""Groups of a stream that are remembered."""
+"""How many groups of a stream are remembered."""
 
 
 @dataclass(slots=True)
@@ -38,8 +38,8 @@ class GroupNames:
     def resolve(
         self, spec: StreamSpec, groups: Sequence[Group], lane: Runs, precision: Precision | None = None
     ) -> None:
-        """Make sure that these groups' sub-tables are known: one job for all that are new. ``precision``: the
-        output table's."""
+        """Make sure that these groups' sub-tables are known, with one job for all that are new.
+        ``precision``: of the output table."""
         if spec.output is None:
             return
         known = self._known.get(spec.uid, {})
@@ -72,7 +72,7 @@ class GroupNames:
         self, spec: StreamSpec, groups: Sequence[Group], catalog: Catalog
     ) -> dict[int, MillraceError]:
         """The groups to whose sub-table nothing can be written, and why: another table has its name, or a tag
-        cannot hold the group's value. What was found of these groups before is forgotten."""
+        cannot hold the group's value. Earlier findings about these groups are forgotten."""
         faults = self._faults.setdefault(spec.uid, {})
         if spec.output is None or not spec.output.grouped:
             return {}
@@ -92,7 +92,7 @@ class GroupNames:
 def _tags(
     spec: StreamSpec, plan: OutputPlan, frame: pl.DataFrame, precision: Precision | None
 ) -> dict[str, list[object]]:
-    """By tag its values, of all groups, in its own type."""
+    """By tag, its values for all groups, in the tag's own type."""
     assert spec.output is not None
     own: Precision = spec.source.table.precision if spec.source else "ms"
     there = precision or own

@@ -50,9 +50,9 @@ from millrace_core.wire.registrations import OutputGone
 from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import wal_topic
 
-SECONDS = 30.0  # the longest wait of a job for what is not there yet, where nobody says otherwise
+SECONDS = 30.0  # the longest that a job waits for what is not there yet, unless the caller says otherwise
 LANE_SECONDS = 30.0
-LARGE_JOBS = 2  # jobs of more rows than share one, whose rows are in memory at the same time
+LARGE_JOBS = 2  # how many jobs of more than SMALL_ROWS rows may have their rows in memory at the same time
 
 
 @dataclass(slots=True)
@@ -66,9 +66,9 @@ class StreamJobs:
     """Where the jobs run, a pool of the engine."""
     names: GroupNames = field(default_factory=GroupNames)
     ends: Callable[[str], Mapping[int, int]] | None = None
-    """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
+    """How far a topic goes now: partition -> offset (None: all that is written is already stored)."""
     limits: Limits | None = None
-    """What each query may take (None: what it wants)."""
+    """What each query may take (None: as much as it wants)."""
     _failed: set[int] = field(default_factory=set)
     _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(LARGE_JOBS))
     outputs: OutputTables = field(init=False)
@@ -77,7 +77,7 @@ class StreamJobs:
         self.outputs = OutputTables(self.catalog, self.store)
 
     def stop(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self.outputs.stop()
 
     def low_latency(self, uid: int) -> bool:
@@ -122,7 +122,8 @@ class StreamJobs:
         return product
 
     def _take_leave(self, spec: StreamSpec, gone: Sequence[Group], product: Product) -> MillraceError | None:
-        """DELETE_OUTPUT_TABLE: the output tables of groups whose table was dropped; or the error.
+        """DELETE_OUTPUT_TABLE: note the output tables of groups whose table was dropped; returns the error,
+        if any.
 
         :raises MillraceError: where trying again helps.
         """
@@ -155,7 +156,7 @@ class StreamJobs:
     def _attempt(
         self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits, held: StoredTimes
     ) -> MillraceError | None:
-        """Calculate; or the error for which these are given up.
+        """Calculate; returns the error for which the events are given up, if any.
 
         :raises MillraceError: where trying again helps.
         """
@@ -203,7 +204,7 @@ class StreamJobs:
         """The stage's queries: the plan, what each event's gave, and whether it meets NOTIFY's condition."""
         outcomes: dict[int, Outcome] = {}
         with self._room(stage), self._lane(spec) as lane:
-            # first: what may have to wait does so before anything is calculated
+            # first of all, for this may have to wait, and nothing should have been calculated by then
             self._name_groups(spec, [event.group for event in stage.events], lane)
             plan = self.calculator.plans.of(spec) if stage.asked or conditions.has_condition(spec) else None
             met = conditions.met(self.calculator, spec, plan, stage.events, lane)
@@ -216,7 +217,7 @@ class StreamJobs:
     def _filled(
         self, spec: StreamSpec, stage: Stage, outcomes: dict[int, Outcome], waits: Waits, held: StoredTimes
     ) -> tuple[Stage, dict[int, Outcome]]:
-        """The stage with what FILL makes of it: results of windows without rows, and what they were."""
+        """The stage with what FILL makes of it: results of windows without rows, and their outcomes."""
         table = self.outputs.of(spec, waits)
         filling = Filling(self.calculator, self.calculator.plans.of(query_of(spec)), held, table)
         with self._room(stage), self._lane(spec) as lane:
@@ -233,11 +234,12 @@ class StreamJobs:
             yield lane if self.limits is None else self.limits.lane(spec, lane)
 
     def _room(self, stage: Stage) -> AbstractContextManager[object]:
-        """Many streams side by side have few rows each, as far as their triggers know."""
+        """Room for a stage's rows. Only one of many rows, as far as its triggers know, has to wait for it:
+        many streams side by side have few rows each."""
         return self._large if stage.rows > SMALL_ROWS else nullcontext()
 
     def _trigger_table(self, spec: StreamSpec) -> Table | None:
-        """As it is now; None where the stream has none, or it is gone."""
+        """The trigger table as it is now; None if the stream has none, or if it is gone."""
         if spec.source is None:
             return None
         wanted = spec.source.table
@@ -245,8 +247,8 @@ class StreamJobs:
         return None if table is None or table.uid != wanted.uid else table
 
     def _reach_others(self, spec: StreamSpec, waits: Waits) -> None:
-        """Wait for what was written to the other tables that the query reads: whoever was told that a row is
-        there, and writes what triggers after it, finds it in the result.
+        """Wait for what was written to the other tables that the query reads. A client that was told that a
+        row is there, and then writes what triggers the stream, must find that row in the result.
 
         :raises MillraceError: TIMEOUT if it does not come, UNAVAILABLE if the broker does not say what it is.
         """
@@ -255,7 +257,7 @@ class StreamJobs:
         try:
             plan = self.calculator.plans.of(spec)
         except Exception:
-            return  # the job says so
+            return  # the job meets the same error, and reports it
         own = None if spec.source is None else spec.source.table.uid
         tables = [use.table for use in plan.sources if use.table is not None and use.table.uid != own]
         names = set[tuple[str, str]]()
@@ -272,19 +274,19 @@ class StreamJobs:
         return None if spec.source is None else self.store.readable(spec.source.table).family
 
     def _of_known_tables(self, spec: StreamSpec, stage: Stage) -> Stage:
-        """Without the events of tables that were dropped since."""
+        """The stage without the events of tables that have been dropped since."""
         family = self._family(spec)
         return stage if family is None else stage.of(of_known_tables(stage.events, family.numbers))
 
     def _with_beginning(
         self, spec: StreamSpec, events: Sequence[TriggerEvent], product: Product
     ) -> Sequence[TriggerEvent]:
-        """Without the windows that were cut again and had ended by the time their rows were read: asked
-        after that, for a delete between would not be noticed else."""
+        """The events without windows that were cut again and no longer existed when their rows were read.
+        This is checked after the reading: a delete in between would go unnoticed otherwise."""
         if spec.source is None:
             return events
         gone = without_beginning(self.store.readable(spec.source.table), spec, events)
-        # an answer behind theirs may say that they are gone
+        # a later answer may say that they are gone, and that one must stay
         there = [event for event in events if event.id not in gone or event.kind == "INVALID"]
         _count_dropped(product, "window", len(events) - len(there))
         return there
@@ -325,7 +327,7 @@ def _for_good(spec: StreamSpec, error: Exception) -> MillraceError:
 
 
 def _count_dropped(product: Product, what: Dropped, events: int) -> None:
-    """Events of a table that was dropped since, or of a window that no longer exists."""
+    """Count events of a table that has been dropped since, or of a window that no longer exists."""
     if events:
         metrics.EVENTS_DROPPED.labels(f"no such {what}").inc(events)
         product.counts[f"{what}_gone"] += events

@@ -36,8 +36,8 @@ def _of(records: Sequence[AnyStatus], kind: type[Report]) -> list[Report]:
 def _behind(
     entries: Sequence[StreamEntry], reads: Mapping[str, ReadUpTo], store: TableStore
 ) -> dict[int, int]:
-    """By stream uid: the messages of its trigger table that this process has stored and trigger-svc has not
-    reported to be evaluated. It reports once a second."""
+    """By stream uid: how many messages of its trigger table this process has stored that trigger-svc has not
+    yet reported as evaluated. trigger-svc reports once a second."""
     found: dict[int, int] = {}
     for entry in entries:
         if (source := entry.spec.source) is None:

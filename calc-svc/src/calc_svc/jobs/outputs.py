@@ -24,12 +24,12 @@ from millrace_core.wire.registrations import OutputWanted
 from millrace_core.wire.topics import wal_topic
 
 ASK_SECONDS = 10.0
-"""Between two requests for an output table."""
+"""Seconds between two requests for an output table."""
 
 
 @dataclass(slots=True)
 class OutputTables:
-    """One thread at a time asks for a stream's table; streams ask side by side."""
+    """One thread at a time asks for the table of one stream; different streams may ask side by side."""
 
     catalog: CatalogView
     store: TableStore
@@ -40,14 +40,14 @@ class OutputTables:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def stop(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._stop.set()
 
     def of(self, spec: StreamSpec, waits: Waits) -> Table:
         """The output table of a stream that has one.
 
-        :raises MillraceError: UNAVAILABLE while it was dropped and is not made again, TIMEOUT while it is
-            not opened, UNKNOWN_TABLE where it cannot be made again.
+        :raises MillraceError: UNAVAILABLE if it was dropped and has not been made again yet, TIMEOUT if it
+            has not been opened yet, UNKNOWN_TABLE if it cannot be made again.
         """
         assert spec.output is not None
         name = (spec.output.db, spec.output.table)
@@ -68,7 +68,7 @@ class OutputTables:
             return db in catalog.databases and catalog.find(db, name) is None
 
     def _made_again(self, spec: StreamSpec, name: tuple[str, str], waits: Waits) -> Table:
-        """The output table, which the gateway is asked for."""
+        """Ask the gateway for the output table, and wait for it."""
         assert self.ask is not None
         now = time.monotonic()
         if now - self._asked.get(spec.uid, -ASK_SECONDS) >= ASK_SECONDS:
@@ -87,15 +87,15 @@ class OutputTables:
 
 @dataclass(slots=True)
 class StoredTimes:
-    """The times of rows of output tables, for one job: of those that are stored, and of those that its own
-    earlier stages write. ``last``: the start of the last window of a group, and its result."""
+    """The times of rows of output tables, for one job: rows that are stored, and rows that the job's own
+    earlier stages write. ``last``: by group, the start of its last window, and that window's result."""
 
     store: TableStore
     last: dict[int, tuple[int, Outcome]] = field(default_factory=dict)
     _pending: dict[str, set[int]] = field(default_factory=dict)
 
     def of(self, table: Table, wanted: Mapping[str, Ranges]) -> dict[str, list[int]]:
-        """The times, in order, of the rows that sub-tables hold in these ranges (ticks); by name."""
+        """By the name of a sub-table, the times, in order, of its rows in these ranges (ticks)."""
         found = {
             name: [time for time in times if time in wanted[name]]
             for name, times in self._pending.items()

@@ -1,4 +1,4 @@
-"""Stored rows as windowers take them: what the trigger reads of each, groups numbered, in order of time."""
+"""Stored rows as windowers take them: what the trigger reads of each, by numbered group, ordered by time."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part, Request, StoredRows
 
 SLICE_ROWS = 400_000
-"""Rows that are looked at together."""
+"""How many rows are looked at together."""
 ROWS_PER_PART = 1_000
-"""With so many rows for each part of a group, or fewer, its parts are cut from what is read at once."""
+"""If a group has at most this many rows for each of its parts, one read serves all of its parts."""
 BEFORE = ((NOWHERE, NOWHERE + 1),)
-"""Rows that were stored before places were kept are older than anything that asks."""
+"""The rows that were stored before places were kept: they are older than any request."""
 
 
 @dataclass(slots=True)
@@ -58,8 +58,8 @@ class TriggerRows:
     _divided: dict[Group, list[int]] | None = None
 
     def groups(self, slot: int, slots: int) -> dict[Group, list[int]]:
-        """The groups of a slot, and their tables by number. Where keys divide the rows of tables, all rows
-        are read for it, once."""
+        """The groups of a slot, and their tables by number. If keys divide the rows of tables into groups,
+        this reads all rows, once."""
         if not self.definition.keys:
             return groups_of(self.definition, self._members(), slot, slots)
         if self._divided is None:
@@ -71,7 +71,7 @@ class TriggerRows:
         }
 
     def tables_of(self, groups: Iterable[Group]) -> dict[Group, list[int]]:
-        """These groups, and their tables by number; none that has no table any more."""
+        """These groups, and their tables by number; without groups that no longer have a table."""
         bases = grouped(self.definition, self._members())
         known = {base_of(self.definition, base): tables for base, tables in bases.items()}
         found = {group: known.get(base_of(self.definition, group)) for group in groups}
@@ -117,10 +117,11 @@ class TriggerRows:
             ]  # fmt: skip
 
     def bounds(self) -> tuple[int, int]:
-        """The oldest and the newest time that is stored (or was, and newer than both: none)."""
+        """The oldest and the newest time that is, or was, stored. The first is greater than the second if
+        there are no rows."""
         low, high = HIGHEST, LOWEST
         for stored, _ in self._sources():
-            # the memory first: what leaves it meanwhile is in the files before that
+            # memory first: what leaves it meanwhile has been in the files before
             with stored.lock:
                 floor, runs = stored.rows.floor, stored.rows.slices().runs
             for run in runs:
@@ -131,7 +132,7 @@ class TriggerRows:
         return low, high
 
     def _sources(self) -> list[tuple[StoredTable, int]]:
-        """What the rows are stored in, and how many rows may come of one there."""
+        """The tables that the rows are stored in, and how many rows one stored row may give."""
         stored = self.stored
         return stored.sources() if isinstance(stored, VirtualTable) else [(stored, 1)]
 
@@ -148,8 +149,8 @@ class TriggerRows:
         return found
 
     def reader(self, group: Group, children: Sequence[int], until: int = HIGHEST) -> Read:
-        """Reads one group: its rows of these tables; none that was written behind the place ``until``, in its
-        partition."""
+        """Reads one group: its rows of these tables, except rows that were written after the place ``until``
+        in its partition."""
         oldest, _ = self.bounds()
         numbers = np.array(children, dtype=np.int32)
         only = numbered(self.definition, {group: list(children)})
@@ -169,8 +170,8 @@ class TriggerRows:
         return read
 
     def reader_for(self, group: Group, children: Sequence[int], parts: Sequence[Part]) -> Read:
-        """Reads one group for these parts of it, in order of time: at once, where few other rows lie between
-        and beside them. To read is dear, however few rows there are."""
+        """Reads one group for these parts of it, which are in order of time. If few other rows lie between
+        and beside the parts, all is read at once: each read is expensive, however few rows it gives."""
         read, stored = self.reader(group, children), self.stored
         if len(parts) < 2 or not isinstance(stored, StoredTable):
             return read
@@ -178,7 +179,7 @@ class TriggerRows:
         with stored.lock:
             floor, slices = stored.rows.floor, stored.rows.slices()
         if first < floor:
-            return read  # the files are read for all groups, and what was read is kept
+            return read  # files are read for all groups anyway, and what was read is kept
         beside = last - first
         low, high = max(first - beside, floor, -RANGE), min(last + beside, RANGE)
         size = len(children)
@@ -186,8 +187,8 @@ class TriggerRows:
         return from_block(read(low, high), read) if rows.sum() <= ROWS_PER_PART * len(parts) else read
 
     def at(self, table: str, times: Sequence[int]) -> list[StoredRows]:
-        """What is stored of a table (empty: of the normal table that it is) at these times, and passes
-        PRE_FILTER: the rows of each of its groups."""
+        """The rows of each group of a table that are stored at these times and pass PRE_FILTER. ``table`` is
+        empty for a normal table."""
         name, wanted = table or self.definition.table.name, set(times)
         members = [member for member in self._members() if member[1] == name]
         found: dict[Group, StoredRows] = {}
@@ -204,7 +205,7 @@ class TriggerRows:
     def _divided_rows(
         self, base: Group, numbers: Sequence[int], low: int, high: int
     ) -> Iterator[tuple[Group, int, dict[str, object]]]:
-        """The rows of these tables, which are grouped as ``base``, each with the group that its keys make."""
+        """The rows of these tables, which belong to ``base``; each with the group that its keys give it."""
         definition = self.definition
         view, size = self.stored.view(low, high), len(numbers)
         data, _, child = view.slices.between(
@@ -220,7 +221,7 @@ class TriggerRows:
                 yield group, ts[row], {name: column[row] for name, column in columns.items()}
 
     def rewritten(self, part: Part, children: Sequence[int]) -> bool:
-        """Whether a part is to be cut again: always, or only if rows of its tables were written over."""
+        """Whether a part is to be cut again: some parts always are, others only if rows were overwritten."""
         if part.rewritten is None or not isinstance(self.stored, StoredTable):
             return part.rewritten is None
         first, last = part.rewritten
@@ -229,9 +230,9 @@ class TriggerRows:
         return len(found) > 0
 
     def slice(self, low: int, high: int, owners: Owners, asked: Request, *, since: bool = False) -> Rows:
-        """Rows of many groups. ``asked``: says where in the log the rows that count were written, last or
-        first: what was there counts, though it was written over since; ``since``: those that were written
-        last behind that instead."""
+        """Rows of many groups. ``asked`` says where in the log the rows that count were written: a row counts
+        if it was written there last or first, so even one that has been overwritten since. ``since``: give
+        the rows that were last written after that instead."""
         older = () if since else BEFORE
         if isinstance(self.stored, VirtualTable):
             origins = {topic: _behind(spans) if since else spans for topic, spans in asked.origins.items()}
@@ -248,7 +249,7 @@ class TriggerRows:
         return self._rows(view, data, child, owners)
 
     def _rows(self, view: View, data: pl.DataFrame, child: Children, owners: Owners) -> Rows:
-        """Sorted by (group, ts), and only those that PRE_FILTER lets pass."""
+        """The rows sorted by (group, ts), and only those that pass PRE_FILTER."""
         definition = self.definition
         group = _owner_of(owners.by_table, child)
         if (group < 0).any():
@@ -272,21 +273,21 @@ class TriggerRows:
         return evaluate(signals, self._frame(view, data, child, names)) if signals else {}
 
     def _passed(self, cells: Mapping[Signal, Array], count: int) -> Array:
-        """bool[rows]: those that PRE_FILTER lets pass."""
+        """bool[rows]: which rows pass PRE_FILTER."""
         passed = self.definition.filter
         return cells[passed] if passed is not None else np.ones(count, dtype=bool)
 
     def _frame(self, view: View, data: pl.DataFrame, child: Children, names: set[str]) -> pl.DataFrame:
-        """The columns and tags of these names, in the words of the stream."""
+        """The columns and tags of these names; the names are those that the stream uses."""
         words, now = self.definition.table, view.table
         known = sources((*now.columns, *now.tags), (*words.columns, *words.tags)) | {TBNAME: TBNAME}
         wanted = {name for name in names if known.get(name) is not None}
-        # the time is there always, so that a constant has as many rows
+        # the time is always included, so that a constant gets as many rows
         return described(view, data, child, sorted(wanted | {words.key.name}), words)
 
 
 def _owner_of(by_table: Ints, child: Children) -> Ints:
-    """What the table of each row is grouped as, -1 for none."""
+    """The group of each row's table, -1 for none."""
     found = np.full(len(child), -1, dtype=np.int64)
     known = child < len(by_table)
     found[known] = by_table[child[known]]
@@ -294,12 +295,12 @@ def _owner_of(by_table: Ints, child: Children) -> Ints:
 
 
 def _behind(written: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """What lies behind these stretches of a topic."""
+    """What lies after these stretches of a topic."""
     return {partition: (end, FAR_OFFSET) for partition, (_, end) in written.items()}
 
 
 def slices(rows: TriggerRows, first: int, last: int, target: int) -> Iterator[tuple[int, int]]:
-    """Ranges of time, in order, of about ``target`` rows at most; together all of ``[first, last]`` in which
-    anything is stored."""
+    """Ranges of time, in order, of about ``target`` rows at most. Together they cover all of
+    ``[first, last]`` in which anything is stored."""
     oldest, newest = rows.bounds()
     yield from rows.density().slices(max(first, oldest), min(last, newest), target)

@@ -30,8 +30,8 @@ from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.events import Group, TriggerEvent
 
 TID = "_tid"
-PARQUET_ROWS = 2_000_000  # stored rows below the memory's floor from which on Spark reads the files itself
-ARROW_ROWS = 500_000  # rows in memory from which on it does so too: handing them over would fill its heap
+PARQUET_ROWS = 2_000_000  # from this many stored rows below the memory's floor, Spark reads the files itself
+ARROW_ROWS = 500_000  # from this many rows in memory it does so too: handing them over would fill its heap
 TriggerRow = Mapping[str, Any]
 
 
@@ -41,10 +41,11 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A trigger as the plan sees it: the trigger relation and its place there, its group, the stretches of
-    the log since the trigger before (PERIOD only), when its stream was made (ms), whether its rows count as
-    often as they were written, the stretches of the log whose rows do not count in its window, and the place
-    behind which, in its partition, none does."""
+    """A trigger as the plan sees it. ``relation`` and ``place``: the trigger relation and the row there;
+    ``written``: the stretches of the log since the trigger before (PERIOD only); ``created``: when its stream
+    was made (ms); ``rewritten``: whether its rows count as often as they were written; ``skipped``: the
+    stretches of the log whose rows do not count in its window; ``until``: the place in its partition after
+    which no row counts."""
 
     relation: pl.DataFrame
     place: int
@@ -64,8 +65,7 @@ class Moment:
 def moments_of(
     spec: StreamSpec, relation: pl.DataFrame, events: Sequence[TriggerEvent], skipped: Spans = ()
 ) -> list[Moment]:
-    """The events beside their rows of the trigger relation; ``skipped``: what the stream was told to leave
-    out."""
+    """The events with their rows of the trigger relation; ``skipped``: what the stream must leave out."""
     counted, created = counts_rewritten(spec), spec.created
     return [
         Moment(
@@ -132,7 +132,7 @@ def members(
 
 
 def triggering(stored: StoredTable | VirtualTable, created: int, found: Children | None) -> Children | None:
-    """Those of the tables (None: of all) that trigger a stream made at ``created`` (ms): children that a
+    """Which of the tables ``found`` (None: of all) trigger a stream made at ``created`` (ms). Children that a
     virtual super table got later do not (seed 000)."""
     if not isinstance(stored, VirtualTable) or stored.table.kind != "super":
         return found
@@ -161,8 +161,8 @@ def _members(
 def described(
     view: View, data: pl.DataFrame, child: Children, names: Sequence[str], words: Table | None = None
 ) -> pl.DataFrame:
-    """The rows' cells of these names, which are those of ``words`` (None: of the table as it is): columns,
-    tags and the table's name."""
+    """The rows' cells under these names: columns, tags and the table's name. The names are those of the table
+    ``words`` (None: of the table as it is now)."""
     now = names_now(words or view.table, view.table, names)
     return pl.DataFrame([
         (data[now[name]] if now[name] in data.columns else view.described[now[name]][child]).alias(name)
@@ -234,7 +234,7 @@ def _rows_in_files(stored: StoredTable, low: int, high: int) -> int:
 
 
 def _files(source: SourceUse, stored: StoredTable, wanted: Children | None, low: int, high: int) -> Relation:
-    """The files that Spark reads itself: they hold all rows that had come by now."""
+    """The files that Spark reads itself: they hold all rows that have come by now."""
     files = stored.files(low, high)
     with stored.lock:
         view = View(stored.table, stored.rows.slices().none(), stored.family.described(), stored.family)
@@ -271,7 +271,7 @@ def set_relation(
 
     ``moments``: of one trigger relation.
 
-    :raises TooManyRows: for more than ``limit`` rows, or one trigger's that Spark should read from files.
+    :raises TooManyRows: for more than ``limit`` rows, or if Spark should read one trigger's from files.
     """
     rows = _rows_of(moments)
     tids = rows[TID].to_numpy()
@@ -352,7 +352,7 @@ def _between(
     source: SourceUse, view: View, moments: Sequence[Moment], child: Children, span: tuple[Ints, Ints],
     trigger: Ints,
 ) -> tuple[pl.DataFrame, Ints, Children]:  # fmt: skip
-    """As :meth:`Slices.between`, of these tables, each for its trigger (of whose times ``span`` tells)."""
+    """As :meth:`Slices.between`, of these tables, each for its trigger (``span`` has the triggers' times)."""
     low, high = (times[trigger] for times in span)
     until = _until(source, moments, trigger)
     skipped = next((moment.skipped for moment in moments if moment.skipped), ())
@@ -371,7 +371,7 @@ def _between(
 
 
 def _until(source: SourceUse, moments: Sequence[Moment], trigger: Ints) -> Ints | None:
-    """Behind which place rows do not count, for each table that is read for a trigger; None: all count."""
+    """For each table that is read for a trigger, the place after which rows do not count; None: all count."""
     if source.kind != "trows" or all(moment.until == HIGHEST for moment in moments):
         return None
     return np.array([moment.until for moment in moments], dtype=np.int64)[trigger]
@@ -381,7 +381,7 @@ def _written_slices(
     source: SourceUse, stored: StoredTable | VirtualTable, moments: Sequence[Moment],
     partition: Sequence[str], limit: int,
 ) -> tuple[View, pl.DataFrame, Children, Ints]:  # fmt: skip
-    """What was written since each trigger's last: triggers of one instant share their stretch of the log."""
+    """What was written since the trigger before each: triggers of one instant share a stretch of the log."""
     by_spans: dict[Spans, list[int]] = {}
     for place, moment in enumerate(moments):
         by_spans.setdefault(moment.written, []).append(place)

@@ -1,4 +1,4 @@
-"""Trigger batches that are sent later: kept in memory up to a size, behind that in a file without a name."""
+"""Trigger batches that are sent later: kept in memory up to a size, beyond that in an unnamed file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LENGTH = 4
 
 
 class Spool:
-    """Batches in the order in which they were added. ``limit``: bytes of them that stay in memory."""
+    """Batches in the order in which they were added. ``limit``: how many bytes of them stay in memory."""
 
     def __init__(self, limit: int = SPOOL_BYTES) -> None:
         self._file = SpooledTemporaryFile(max_size=limit)  # noqa: SIM115 - it is closed where this one is
@@ -35,7 +35,7 @@ class Spool:
         self._file.write(encoded)
 
     def replay(self) -> Iterator[TriggerBatch]:
-        """All of them; nothing may be added any more."""
+        """All of them; nothing may be added after this."""
         self._file.seek(0)
         while head := self._file.read(_LENGTH):
             yield events.decode(self._file.read(int.from_bytes(head, "little")))

@@ -1,7 +1,7 @@
-"""VERIFY STREAM: a stream's windows and its query as one batch, beside what its output table holds.
+"""VERIFY STREAM: computes a stream's windows and its query as one batch, and compares with its output table.
 
-The windows are cut by the code that cuts them again for late rows and history (``millrace_core.recalc``), the
-results calculated and written by the code of the trigger loop; only that nothing is written.
+The windows are cut by the code that cuts them again for late rows and history (``millrace_core.recalc``). The
+results are calculated and put into rows by the code of the trigger loop; but nothing is written.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from millrace_core.wire.rows.decoder import RowDecoder
 WAIT_SECONDS = 30.0
 MOST_EVENTS = 100_000
 SETTLE_SECONDS, SETTLE_PAUSE = 3.0, 0.25
-"""Rows that were just written may be on their way through the stream: so long the output may follow."""
+"""How long the output may take to follow: rows that were just written may still be on their way."""
 
 
 class VerifyRequest(msgspec.Struct):
     """``first``, ``last``: event times in ticks, both included. ``judged``: which rows the stream evaluated.
     ``limit``: how many differences are listed; ``seconds``: the longest time that the answer may take.
-    ``catalog`` and ``wal``: what the answer must have seen, as first offsets not included. ``sql``, ``id``
-    and ``user``: as which others are shown it."""
+    ``catalog`` and ``wal``: what the answer must have seen, as exclusive end offsets. ``sql``, ``id`` and
+    ``user``: how it is shown to others."""
 
     stream: int
     first: int
@@ -74,12 +74,11 @@ class VerifyRequest(msgspec.Struct):
 def verify(
     calculator: Calculator, catalog: CatalogView, store: TableStore, asked: VerifyRequest, query: Query
 ) -> pa.Table:
-    """The differences: (kind, tbname, ts, column, expected, found), for the wire. ``query``: as which it
-    runs.
+    """The differences: (kind, tbname, ts, column, expected, found), for the wire. ``query``: the user's query
+    that this runs as.
 
-    :raises MillraceError: UNKNOWN_STREAM, NOT_ALLOWED, UNKNOWN_TABLE where a table is gone, TYPE_MISMATCH
-        where the output table was altered, TOO_LARGE for too many windows, TIMEOUT, and what the query is
-        refused for.
+    :raises MillraceError: UNKNOWN_STREAM, NOT_ALLOWED, UNKNOWN_TABLE if a table is gone, TYPE_MISMATCH if
+        the output table was altered, TOO_LARGE for too many windows, TIMEOUT, and why the query is refused.
     """
     store.wait(asked.catalog, asked.wal, min(WAIT_SECONDS, asked.seconds))
     entry = catalog.stream(asked.stream)
@@ -119,8 +118,8 @@ class _Cut:
 
 @dataclass(slots=True)
 class _Run:
-    """One verification. ``shared``: other streams write to the output table as well, so that nobody can say
-    whose a row is."""
+    """One verification. ``shared``: whether other streams write to the output table as well: then nobody can
+    say which stream a row is from."""
 
     calculator: Calculator
     store: TableStore
@@ -133,7 +132,7 @@ class _Run:
     _far: int = 0
 
     def differences(self) -> list[Difference]:
-        """Those that are left once the output table has had time to follow."""
+        """The differences that are left once the output table has had time to follow."""
         asked, source = self.asked, self.spec.source
         assert source is not None, "a stream without is refused"
         rows = JudgedRows(compiled(essence(self.spec)), self.store.table(source.table))
@@ -179,7 +178,7 @@ class _Run:
             )  # fmt: skip
             found.judged += self._events(definition, cut.judged, group)
             found.early += self._events(definition, cut.early, group)
-            # what is shown a delay after a row may not have been shown yet
+            # what is shown with a delay after a row may not have been shown yet
             shown = self._events(definition, cut.shown, group)
             if showing is not None and showing.every:
                 found.early += shown
@@ -190,8 +189,8 @@ class _Run:
     def _filled(
         self, rows: JudgedRows, groups: dict[Group, list[int]], lane: Runs
     ) -> tuple[dict[Key, Cells], set[Key]]:
-        """The rows of windows without rows of their own, between windows that touch the range or lie next to
-        it; and the keys of those that may be there."""
+        """The filled rows of windows that have no rows of their own, between windows that touch the range or
+        lie next to it; and the keys of such rows that may be there, but need not."""
         spec, source, found = self.spec, self.spec.source, list[tuple[TriggerEvent, Ranges]]()
         assert source is not None, "a stream without is refused"
         grid_of = type_of(spec.trigger).grid
@@ -216,7 +215,7 @@ class _Run:
         return self._results_of_filled(found, lane), set(self._results_of_filled(early, lane))
 
     def _in_range(self, grid: Grid, starts: Ranges) -> Ranges:
-        """Those of windows that touch the range."""
+        """Those starts that are of windows that touch the range."""
         low, high = grid.start(grid.unclosed(self.asked.first)), grid.start(grid.last(self.asked.last))
         found = Ranges()
         for first, last in starts:
@@ -226,7 +225,7 @@ class _Run:
     def _around(
         self, grid: Grid, rows: JudgedRows, group: Group, children: list[int], bounds: tuple[int, int]
     ) -> WindowRun | None:
-        """The windows with rows that touch the range, and the nearest ones around it; None: it has none."""
+        """The windows with rows that touch the range, and the nearest ones around it; None if it has none."""
         read = rows.judged(group, children, self.asked.judged)
 
         def times(low: int, high: int) -> Ints:
@@ -301,7 +300,7 @@ class _Run:
     def _from_outside(
         self, rows: JudgedRows, groups: dict[Group, list[int]], plan: Plan, lane: Runs, known: bool
     ) -> set[Key]:
-        """Keys of rows in the range that come of windows outside it."""
+        """Keys of rows in the range that come from windows outside it."""
         asked = self.asked
         far = 1 + (self._far if known else asked.last - asked.first)
         span = max(asked.first - far, -RANGE), min(asked.last + far, RANGE)
@@ -312,7 +311,7 @@ class _Run:
 
     @property
     def columns(self) -> Sequence[Column]:
-        """What the stream writes, the time first, by the names of the output table."""
+        """The columns that the stream writes, time first, with the names of the output table."""
         assert self.spec.output is not None, "a stream without is refused"
         return self.spec.output.columns or self.output.columns
 

@@ -45,7 +45,7 @@ class JudgedRows(TriggerRows):
 def _counted(
     view: View, numbers: Children, span: tuple[int, int], judged: Judged
 ) -> tuple[pl.DataFrame, Children]:
-    """The rows of ``span`` that were written late enough, and all those of the times that count whole."""
+    """The rows of ``span`` that were written late enough to count, and all rows of times that count whole."""
     low, high = span
 
     def between(first: int, last: int, *, all_: bool) -> tuple[pl.DataFrame, Children]:
@@ -64,7 +64,7 @@ def _counted(
             parts.append(between(begin, first - 1, all_=False))
         parts.append(between(first, last, all_=True))
         begin = last + 1
-    if begin <= high or not parts:  # a span without an instant has no rows, and still columns
+    if begin <= high or not parts:  # an empty span has no rows, but it still has columns
         parts.append(between(begin, high, all_=False))
     if len(parts) == 1:
         return parts[0]
@@ -74,7 +74,7 @@ def _counted(
 def rows_of_messages(
     messages: Sequence[Message], columns: Sequence[Column], decoder: RowDecoder
 ) -> dict[Key, Cells]:
-    """The rows that WAL messages of an output table write, as they are once all are stored."""
+    """The rows that WAL messages of an output table write, as they will be once they are stored."""
     if not messages:
         return {}
     decoded = decoder.decode([message.value or b"" for message in messages])

@@ -1,4 +1,4 @@
-"""For how long a job waits for what is not there yet."""
+"""How long a job waits for what is not there yet."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How a job waits for what is not there yet: until this time (monotonic). ``known``: streams whose
-    triggers need nothing more of other tables than has been read."""
+    """A job waits for what is not there yet until this time (monotonic). ``known``: streams whose triggers
+    need nothing more from other tables than what has been read."""
 
     until: float
     known: frozenset[int] = frozenset()

@@ -22,7 +22,7 @@ from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.stream import StreamSpec
 
 WAIT = 120.0
-"""Seconds that a query waits for that process."""
+"""Seconds that a query waits for the process for users' queries."""
 END = 3.0
 """Seconds that Spark's JVM may take to end when it has cut off a query."""
 
@@ -31,8 +31,8 @@ END = 3.0
 class Limits:
     """What each query of a stream may take: ``seconds`` of time, and ``rows`` of a result.
 
-    ``ended``: the code that Spark's JVM has ended with, None if it has not within the given seconds;
-    ``process``: where queries run apart.
+    ``ended``: waits the given seconds for the end of Spark's JVM, and gives its exit code (None: it has not
+    ended); ``process``: where queries run that are kept apart.
     """
 
     seconds: float
@@ -60,12 +60,12 @@ class StreamLane:
     ) -> pa.Table:
         """As :meth:`calc_svc.spark.session.Lane.run`, within the limits.
 
-        :raises PlanError: besides, QUERY_TIMEOUT or TOO_LARGE for what takes too much.
+        :raises PlanError: also QUERY_TIMEOUT or TOO_LARGE for a query that takes too much.
         """
         limits, uid = self.limits, self.spec.uid
         if limits.note.is_apart(uid):
             return self._apart(sql, relations, timezone)
-        if limits.ended(0) is not None:  # what comes after its end has not ended it
+        if limits.ended(0) is not None:  # a query that comes after Spark's end has not caused it
             raise PlanError(ErrorCode.UNAVAILABLE, "Spark has ended")
         found = None
         with limits.watch.watched(uid, self.lane.pool) as asked:
@@ -88,7 +88,7 @@ class StreamLane:
         cut_off = False
 
         def lives() -> bool:
-            # a connection ends before its process does
+            # the connection is cut before the JVM's process has ended: give that a moment
             return limits.ended(END if cut_off else 0) is None
 
         with limits.note.in_work(uid, lives):
@@ -97,7 +97,7 @@ class StreamLane:
             except PlanError as error:
                 cut_off = error.code is ErrorCode.UNAVAILABLE and not asked.told_first
                 if cut_off and limits.ended(END) == JVM_OUT_OF_MEMORY and limits.note.is_alone(uid):
-                    limits.note.take_apart(uid)  # no second time is needed to know
+                    limits.note.take_apart(uid)  # it was alone: that is proof enough
                 raise
 
     def _apart(self, sql: str, relations: Mapping[str, Relation], timezone: str) -> pa.Table:
@@ -111,7 +111,7 @@ class StreamLane:
                     limits.note.take_apart(self.spec.uid)
                 if error.code is ErrorCode.QUERY_TIMEOUT:
                     raise too_long(limits.seconds) from error
-                # that process may be starting: all that was calculated of the job would be again
+                # that process may be starting; giving up now would have the whole job calculated again
                 waits = error.code.value.retry and time.monotonic() < until
                 if not waits or limits.watch.stops.wait(1.0):
                     raise

@@ -1,8 +1,8 @@
-"""Which streams are in work, and which have taken too much, in files that outlive the process.
+"""Which streams are being calculated, and which have taken too much, in files that outlive the process.
 
-Where the process, or its Spark, ends in the middle of a calculation, that may be what has ended it. Whatever
-is in work at two ends, and is calculated between them not once, is calculated apart from then on, where it
-can end nothing but itself (decision 0076).
+If the process, or its Spark, ends in the middle of a calculation, that calculation may have ended it. A
+stream that was being calculated at two such ends, and was not calculated successfully in between, is
+calculated apart from then on, where it can end nothing but itself (decision 0076).
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from pathlib import Path
 import msgspec
 
 PLACES = 128
-"""Jobs that are noted at a time: more than run side by side."""
+"""How many jobs can be noted at a time: more than run side by side."""
 ENDS = 2
-"""Ends of the process in a row after which what was in work at each is calculated apart."""
+"""After so many ends of the process in a row, what was being calculated at each of them is kept apart."""
 APART_SECONDS = 600.0
 """How long a stream is calculated apart after it has taken too much."""
 _PLACE = struct.Struct("<Q")
 
 
 class Offences(msgspec.Struct):
-    """``ends``: by stream (its uid) at how many ends in a row it was in work; ``apart``: until when it is
-    calculated apart (seconds since the epoch)."""
+    """By stream (its uid). ``ends``: at how many ends in a row it was being calculated; ``apart``: until when
+    it is calculated apart (seconds since the epoch)."""
 
     ends: dict[int, int] = msgspec.field(default_factory=dict)
     apart: dict[int, float] = msgspec.field(default_factory=dict)
 
 
 class Note:
-    """Thread-safe. What is written here the system keeps when a process ends, so no calculation waits for a
-    disk; what a machine forgets that loses its power has not ended anything."""
+    """Thread-safe. The operating system keeps what is written here when the process ends, so no calculation
+    has to wait for a disk. What is lost when the machine loses its power does not matter: no calculation has
+    caused that end."""
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
-        """What was in work when the last process ended is remembered by this."""
+        """Also takes note of what was being calculated when the last process ended."""
         folder.mkdir(parents=True, exist_ok=True)
         self._file, self._now = folder / "calc-offences.json", now
         self._lock = threading.Lock()
@@ -75,7 +76,7 @@ class Note:
 
     @contextmanager
     def in_work(self, uid: int, lives: Callable[[], bool]) -> Iterator[None]:
-        """The stream is being calculated. Where Spark has not outlived that (``lives``), it stays noted."""
+        """The stream is being calculated. If Spark does not survive that (``lives``), the note stays."""
         with self._lock:
             place = self._free.pop() if self._free else None
             self._work[uid] = self._work.get(uid, 0) + 1
@@ -101,7 +102,7 @@ class Note:
                 self._write()
 
     def is_alone(self, uid: int) -> bool:
-        """Whether nothing else is in work."""
+        """Whether no other stream is being calculated."""
         with self._lock:
             return set(self._work) == {uid}
 

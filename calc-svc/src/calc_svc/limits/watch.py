@@ -1,5 +1,5 @@
-"""How long streams' queries may take in calc-svc's own Spark: each is cancelled after its time, and Spark
-itself is ended where that does not help. One that others wait for leaves its place earlier, if it can."""
+"""How long streams' queries may take in calc-svc's own Spark: each is cancelled once its time is over, and if
+that does not help, Spark itself is ended. One that others wait for leaves its place earlier, if it can."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from calc_svc.limits.note import Note
 from millrace_core.errors import ErrorCode, PlanError
 
 TICK = 0.1
-"""Seconds between two looks at what is under way."""
+"""Seconds between two looks at the running queries."""
 AGAIN = 0.3
-"""Seconds until a query is cancelled once more: it may not have had a job yet."""
+"""Seconds until a query is cancelled once more: it may not have had a job the first time."""
 GRACE = 5.0
-"""Seconds that a query may take to end when it is cancelled since its time is over."""
+"""Seconds that a query may take to end when it is cancelled because its time is over."""
 WAITING = 1.0
-"""Seconds after which a query that has no place yet waits for one."""
+"""Seconds after which a query that has no place yet counts as waiting for one."""
 LONG, SHARE = 15.0, 0.25
-"""Seconds, and share of its time, after which one that others wait for leaves its place to them, and goes on
-apart: the less of both."""
+"""Seconds, and share of its time, after which a query that others wait for leaves its place to them and goes
+on apart: whichever is less."""
 
 
 class Cancels(Protocol):
-    """The engine, as far as it is needed here."""
+    """What is needed of the engine here."""
 
     def cancel(self, name: str) -> None:
-        """Have what runs under this name end."""
+        """Have whatever runs under this name end."""
 
     def kill(self) -> None:
         """End Spark."""
 
 
 class Watched:
-    """One query of a stream, from its first wait for a place to its end. ``name``: of its jobs; ``pool``: in
-    which it has its place."""
+    """One query of a stream, from its first wait for a place to its end. ``name``: of its jobs; ``pool``: the
+    pool in which it has its place."""
 
     def __init__(self, name: str, stream: int, pool: str, seconds: float, most_bytes: int) -> None:
         self.name, self.stream, self.pool = name, stream, pool
@@ -48,17 +48,17 @@ class Watched:
         self.came = time.monotonic()
         self.begun: float | None = None
         self.told_first = self.told_last = 0.0
-        """When it was told to end (monotonic)."""
+        """When it was first and last told to end (monotonic)."""
         self.killed = self.late = self.moves = False
-        """Whether Spark was ended for it; whether its time is over; whether it was told because others wait:
-        then it may go on elsewhere, if it has ended before its time is over."""
+        """``killed``: whether Spark was ended because of it; ``late``: whether its time is over; ``moves``:
+        whether it was told to end because others wait. Then it may go on elsewhere, if it ends in time."""
 
     def begin(self) -> None:
         """It has its place."""
         self.begun = time.monotonic()
 
     def check(self) -> None:
-        """:raises PlanError: why it was told to end, if it was: QUERY_TIMEOUT; UNAVAILABLE where that is not
+        """:raises PlanError: why it was told to end, if it was: QUERY_TIMEOUT, or UNAVAILABLE if that is not
         its own fault."""
         if self.told_first:
             raise (
@@ -69,7 +69,7 @@ class Watched:
 
 
 def too_long(seconds: float) -> PlanError:
-    """What a stream's query is given up for that takes longer than that."""
+    """The error for a stream's query that takes longer than that."""
     return PlanError(
         ErrorCode.QUERY_TIMEOUT,
         f"the query of the stream took longer than {seconds:g} s (MILLRACE_CALC_STREAM_SECONDS) and was "
@@ -83,8 +83,8 @@ class Watch:
     def __init__(
         self, engine: Cancels, note: Note, seconds: float, most_bytes: int, has_room: Callable[[], bool]
     ) -> None:
-        """``seconds``: how long each may take; ``most_bytes``: of a result; ``has_room``: whether one could
-        go on apart at once."""
+        """``seconds``: how long each query may take; ``most_bytes``: how large a result may be; ``has_room``:
+        whether a query could go on apart at once."""
         self.name, self.stopping = "watch", threading.Event()
         self._engine, self._note, self._seconds, self._bytes = engine, note, seconds, most_bytes
         self._has_room = has_room
@@ -95,7 +95,7 @@ class Watch:
 
     @contextmanager
     def watched(self, stream: int, pool: str) -> Iterator[Watched]:
-        """A query of a stream runs."""
+        """A query of a stream runs meanwhile."""
         one = Watched(f"stream-{stream}-{next(self._numbers)}", stream, pool, self._seconds, self._bytes)
         with self._lock:
             self._running[one.name] = one
@@ -106,11 +106,11 @@ class Watch:
                 del self._running[one.name]
 
     def end_all(self) -> None:
-        """The service stops: nothing is waited for any more."""
+        """The service stops: no query is waited for any more."""
         self.stops.set()
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         with self._lock:
@@ -138,7 +138,8 @@ class Watch:
             self._say(one, now)
         if not one.told_first or one.killed:
             return
-        # one that only makes room has its time: planning does not hear, and takes long on a busy machine
+        # one that is only to make room may take its time: planning cannot be cancelled, and is slow on a
+        # busy machine
         if now - one.told_first > GRACE and not one.moves:
             one.killed = True
             self._logger.error("a stream's query cannot be ended: Spark is", stream=one.stream)
@@ -148,7 +149,7 @@ class Watch:
             self._engine.cancel(one.name)
 
     def _may_move(self, one: Watched, now: float) -> bool:
-        # where all of the machine is busy, to begin anew elsewhere would only add to that
+        # where the whole machine is busy, beginning anew elsewhere would only make that worse
         return now - (one.begun or now) > min(LONG, self._seconds * SHARE) and self._has_room()
 
     def _say(self, one: Watched, now: float) -> None:
@@ -158,4 +159,4 @@ class Watch:
         )
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""

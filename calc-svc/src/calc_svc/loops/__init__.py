@@ -1,1 +1,1 @@
-"""The works that run: what reads the log, what calculates and recalculates, what flushes."""
+"""The loops that run: they read the log, calculate and recalculate, and flush."""

@@ -1,4 +1,4 @@
-"""Streams whose calculation takes long go on beside the rounds of the others (decision 0076)."""
+"""Streams whose calculation takes long are set aside, and go on beside the rounds (decision 0076)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from millrace_core.calc.rounds import Arrival
 from millrace_core.wire.events import TriggerBatch
 
 ROUND_SECONDS = 5.0
-"""How long a round waits for a stream that is being calculated."""
+"""Seconds that a round waits for a stream that is being calculated."""
 TICK = 0.2
-"""Seconds between two looks at how long each one has taken."""
+"""Seconds between two looks at how long each stream has taken."""
 MOST = 48
-"""Streams that go on beside the rounds; of more of them, rounds wait."""
+"""How many streams may go on beside the rounds; a round waits for any further one."""
 
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A stream's job. ``since``: when it began (monotonic); None: it waits for a thread's turn."""
+    """A stream's job. ``since``: when it began (monotonic); None: it still waits for its turn."""
 
     stream: int
     batches: Sequence[TriggerBatch]
@@ -47,8 +47,8 @@ class Aside:
 
 
 class Workers:
-    """Threads that calculate streams: a fixed number at a time, and besides them those that were set aside.
-    Used by one thread."""
+    """Threads that calculate streams: a fixed number of streams at a time, and in addition those that were
+    set aside. Used by one thread."""
 
     def __init__(self, side_by_side: int, calculate: Callable[..., Product], *, patient: bool) -> None:
         """``patient``: a round waits for all of its streams, however long they take."""
@@ -60,7 +60,7 @@ class Workers:
 
     @property
     def streams(self) -> set[int]:
-        """Which go on beside the rounds."""
+        """The streams that go on beside the rounds."""
         return {one.stream for one in self.aside}
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Workers:
         self._threads.shutdown(cancel_futures=True)
 
     def run(self, batches: Batches, *given: object) -> tuple[list[Product], list[Running]]:
-        """What these give; and those of them that take long and go on, to be set :meth:`beside`."""
+        """The products of these streams; and the jobs that take long and go on, for :meth:`beside`."""
         if self._patient:
             return [self._calculate(uid, some, *given) for uid, some in batches.items()], []
         jobs = [Running(uid, some) for uid, some in batches.items()]
@@ -97,7 +97,7 @@ class Workers:
                 job.aside = True
 
     def _takes_long(self, job: Running) -> bool:
-        """Whether it goes on beside the rounds from now on."""
+        """Whether the job goes on beside the rounds from now on."""
         if job.since is None or time.monotonic() - job.since < ROUND_SECONDS:
             return False
         with self._lock:
@@ -108,20 +108,20 @@ class Workers:
             return True
 
     def beside(self, jobs: Sequence[Running], arrivals: Sequence[Arrival], turn: OneTurn) -> None:
-        """These go on. ``turn``: of their round, which is about to be over."""
+        """Set these jobs aside. ``turn``: of their round, which is about to end."""
         for job in jobs:
             mine = [one for one in arrivals if one.batch.stream == job.stream]
             self.aside.append(Aside(job, mine, turn.part()))
 
     def done(self) -> list[Aside]:
-        """Those of them that have been calculated since."""
+        """The streams that have been calculated since; they are set aside no longer."""
         found = [one for one in self.aside if one.job.future.done()]
         self.aside = [one for one in self.aside if one not in found]
         return found
 
 
 def upto(arrivals: Sequence[Arrival]) -> Mapping[tuple[int, int], int]:
-    """Behind the last of them, by stream and partition."""
+    """The offset after the last arrival, by stream and partition."""
     found: dict[tuple[int, int], int] = {}
     for one in arrivals:
         found[one.part] = max(one.offset + 1, found.get(one.part, 0))

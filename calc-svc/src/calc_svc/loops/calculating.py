@@ -1,4 +1,4 @@
-"""Triggers calculated stream by stream, and what comes of them written: results first, then what is told."""
+"""Calculates triggers stream by stream, and writes what they give: results first, then notifications."""
 
 from __future__ import annotations
 
@@ -30,42 +30,43 @@ from millrace_core.wire.events import TriggerBatch
 from millrace_wal import Log, Message
 
 Waiting = dict[int, MillraceError]
-"""By stream (its uid) what it waits for that is to be calculated later."""
+"""By stream (its uid), for streams that are to be calculated later: what each waits for."""
 CUT_AGAIN = MillraceError(ErrorCode.UNAVAILABLE, "windows of the stream are being cut again")
 
 
 class Calculating:
     """Used by one thread. ``side_by_side``: how many streams are calculated at a time; ``stopping``: ends
-    what is under way; ``latest``: where answers wait in the log, what is live has told since."""
+    what is under way; ``latest``: for answers that have waited in the log, reads what live triggers have told
+    since."""
 
     def __init__(
         self, log: Log, jobs: StreamJobs, overtaking: Overtaking, tally: Tally, stopping: threading.Event,
         logger: FilteringBoundLogger, side_by_side: int = 1, latest: LatestReader | None = None,
         traces: EventTraces | None = None, *, patient: bool = False,
     ) -> None:  # fmt: skip
-        """``patient``: however long a stream takes, it is waited for."""
+        """``patient``: a round waits for each stream, however long it takes."""
         self._log, self._jobs, self._overtaking = log, jobs, overtaking
         self._tally, self._stopping, self._logger, self._latest = tally, stopping, logger, latest
         self._traces = traces or EventTraces()
         self._workers = Workers(side_by_side, self._run, patient=patient)
         self.since = float("inf")
-        """When the jobs that run began (monotonic); infinite while none does."""
+        """When the running jobs began (monotonic); infinite while none runs."""
 
     def close(self) -> None:
-        """Calculate no more."""
+        """Stop calculating."""
         self._workers.close()
         if self._latest is not None:
             self._latest.close()
 
     def persist(self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits) -> Waiting | None:
-        """Calculate and write what is of these streams: what those wait for that are to be calculated later;
-        None when stopped before it was done. ``arrivals``: what is counted."""
+        """Calculate these streams and write what they give. Returns, for streams that are to be calculated
+        later, what each waits for; None when stopped before it was done. ``arrivals``: what is counted."""
         mine = self._of_one_writer(batches)
         with self._overtaking.alone(mine, 0.0) as busy:
             waiting = self.write(_without(batches, busy), arrivals, waits)
         if not busy or waiting is None:
             return waiting
-        # after those that need wait for nobody
+        # the others went first, for they need not wait
         with self._overtaking.alone(busy, waits.seconds) as left:
             late = self.write({uid: batches[uid] for uid in busy - left}, arrivals, waits)
         return None if late is None else waiting | late | dict.fromkeys(left, CUT_AGAIN)
@@ -75,8 +76,8 @@ class Calculating:
         return {uid for uid, entry in entries if entry is not None and one_writer(entry.spec)}
 
     def write(self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits) -> Waiting | None:
-        """As :meth:`persist`, where nobody else writes of those that have one writer; until nobody has
-        written a window meanwhile."""
+        """As :meth:`persist`, once nobody else writes for those streams that have one writer. Repeated until
+        nobody has written one of their windows meanwhile."""
         left, counted = batches, arrivals
         waiting: Waiting = {}
         traced = self._traces.of(batches, arrivals) if self._traces.on else None
@@ -96,7 +97,7 @@ class Calculating:
                 if not self._write(products, traced):
                     return None
                 left = turn.written({uid: some for uid, some in left.items() if uid not in waiting})
-                # the rows of other tables that these need have been read the first time
+                # the rows of other tables that these need were already read the first time
                 counted, traced, waits = [], None, replace(waits, known=frozenset(left))
                 metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
         return waiting
@@ -127,8 +128,8 @@ class Calculating:
         return self._workers.streams
 
     def settle(self) -> list[tuple[Aside, MillraceError | None]] | None:
-        """Write what has come of streams that were set aside, each with what it waits for, if anything; None
-        when stopped before it was done."""
+        """Write the results of streams that were set aside and are done. Returns them, each with what it
+        still waits for, if anything; None when stopped before it was done."""
         found: list[tuple[Aside, MillraceError | None]] = []
         for one in self._workers.done():
             product = one.job.future.result()
@@ -145,7 +146,7 @@ class Calculating:
         return found
 
     def _write(self, products: Sequence[Product], traced: TracedRound | None = None) -> bool:
-        """Results first, then the notifications of them; False when stopped before it was done."""
+        """Write results first, then their notifications; False when stopped before it was done."""
         if traced is not None:
             traced.calculated(products)
         rows = [message for product in products for message in product.messages]
@@ -160,7 +161,7 @@ class Calculating:
         told += [
             Message(*registrations.encode(gone)) for product in products for gone in product.outputs_gone
         ]
-        # with what is written anyway: another append would delay the next round
+        # together with what is written anyway: another append would delay the next round
         (told if told or not rows else rows).extend(messages(self._tally))
         owner = {id(message): product.stream for product in products for message in product.messages}
         failed: dict[int, status.StreamFailure] = {}
@@ -181,7 +182,8 @@ class Calculating:
         return done
 
     def _append_results(self, rows: list[Message], refuse: Callable[[Message, MillraceError], None]) -> None:
-        """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""
+        """Append the rows, without those of tables that were dropped meanwhile: they would hold up all others
+        for ever."""
         try:
             self._jobs.store.sent(rows, self._log.append(rows))
         except MillraceError as error:
@@ -195,7 +197,7 @@ class Calculating:
                 append_apart(self._log, kept, refuse)
 
     def patiently(self, action: Callable[[], object]) -> bool:
-        """A result that the log refuses for good is dropped."""
+        """Write, however long the log is away. A result that it refuses for good is dropped."""
         return patiently(action, self._stopping, self._logger, "writing results", _count_refused)
 
 

@@ -1,4 +1,4 @@
-"""The one work that reads the catalog and all WAL topics into the table store."""
+"""The one loop that reads the catalog and all WAL topics into the table store."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from millrace_wal import DeadLetters, Gap, GapWatch, Log, Message, Positions, Re
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
 POLL = 0.25
-AGAIN = 30.0  # seconds that reading a stretch of a topic again may take
+AGAIN = 30.0  # seconds that it may take to read a stretch of a topic again
 BATCH = 20_000
 GATHER, ENOUGH = 0.02, 1_000
-"""After a step that read fewer records than ENOUGH more are gathered for this many seconds, unless somebody
-waits for what is read: a step costs a millisecond, however few rows it takes."""
+"""After a step that read fewer than ENOUGH records, the next one waits GATHER seconds for more, unless
+somebody waits for what is to be read: a step costs a millisecond, however few rows it takes."""
 
 
 class WalConsumer:
@@ -55,9 +55,9 @@ class WalConsumer:
         self._held: dict[str, Messages] = {}
         self._gaps = GapWatch(log, "calc-svc", found=metrics.count_lost)
         self._told_by: dict[str, int] = {}
-        """Topics of tables whose definition is waited for -> up to where the catalog must tell of it."""
+        """Topics of tables that wait for a definition -> the catalog offset by which it must have come."""
         self._marks: Positions = {}
-        """Up to where topics were read, where their tables do not know of it yet."""
+        """How far topics were read, as far as their tables do not know of it yet."""
         self._listed = 0.0
         self._changed: dict[tuple[str, str], Table | None] = {}
         """Tables whose record has changed, as they were before, until the store has followed."""
@@ -66,7 +66,7 @@ class WalConsumer:
         if self._reader is None:
             self._load()
         else:
-            # nothing was advanced, but the reader has moved on
+            # the reader has moved on without the tables' positions
             self._rewind()
         self.loaded.set()
 
@@ -83,7 +83,7 @@ class WalConsumer:
         self._open_pending()
 
     def step(self) -> None:
-        """Take in what is there, or comes first."""
+        """Take in what is there; if there is nothing, wait a moment for what comes."""
         if 0 < self._step() < ENOUGH:
             self._store.gather(GATHER)
 
@@ -92,7 +92,7 @@ class WalConsumer:
             self._reader.close()
 
     def look(self) -> tuple[object, str]:
-        """A topic of which nothing was read since the last look, and what lies behind that."""
+        """A topic of which nothing was read since the last look, and what is left to be read of it."""
         at = {stored.topic: dict(stored.positions) for stored in self._store.tables()}
         at[topics.CATALOG.name] = {0: self._catalog.position}
         ends = self._log.ends_of(at)
@@ -105,11 +105,11 @@ class WalConsumer:
         )
 
     def _step(self) -> int:
-        """Takes in what is there, or comes first; how many records."""
+        """As :meth:`step`; returns how many records were read."""
         assert self._reader is not None
         read = self._reader.stretches(POLL, BATCH)
         came = by_topic(read)
-        # what this poll brought of a table that ends here, or of its namesake before, is not to be read
+        # what this poll brought for a table that ends here, or for a dropped one of the same name, is ignored
         for topic in self._take_catalog(came.pop(topics.CATALOG.name, NONE).records()):
             came.pop(topic, None)
         self._take_status(came.pop(topics.STATUS.name, NONE).records())
@@ -124,7 +124,7 @@ class WalConsumer:
                 self._bury(found, virtual.take(found.records()))
             elif topic in self._orphans.topics:
                 self._bury(found, [Bad(i, unknown(topic)) for i in range(len(found))])
-        # deletions of its records, too, move the place up to which it has been read
+        # deletions of its records count, too, for how far the topic has been read
         self._catalog.status_position = self._reader.positions()[topics.STATUS.name][0]
         if self._pass_marks() or read:
             self._store.moved()
@@ -137,7 +137,8 @@ class WalConsumer:
         return sum(map(len, read))
 
     def _pass_marks(self) -> bool:
-        """Offsets without a record (where producers' transactions end) are read too; whether any were."""
+        """Count offsets without a record (where producers' transactions end) as read, too; returns whether
+        there were any."""
         self._marks |= self._require().moved()
         passed = False
         for topic in [topic for topic in self._marks if topic not in self._held]:
@@ -149,7 +150,7 @@ class WalConsumer:
         return passed
 
     def _rewind(self) -> None:
-        """Go back to what was read and not taken in."""
+        """Go back to the first records that were read but not taken in."""
         assert self._reader is not None
         self._held, self._marks, self._told_by = {}, {}, {}
         self._reader.add(topics.CATALOG.name, {0: self._catalog.position})
@@ -164,8 +165,8 @@ class WalConsumer:
             self._reader.add(virtual.topic, virtual.read_to)
 
     def _take_catalog(self, records: list[Record]) -> set[str]:
-        """Apply catalog records: the topics whose table has ended. What the store could not follow, as the
-        broker was away, it follows with the next records: the catalog is behind them already."""
+        """Apply catalog records; returns the topics whose table has ended. If the store cannot follow now
+        because the broker is away, it does so with the next records: the catalog has these already."""
         for record in records:
             kind, *names = (record.key or b"").decode(errors="replace").split(SEPARATOR, 2)
             name = (names[0], names[-1]) if names else ("", "")
@@ -219,7 +220,7 @@ class WalConsumer:
         return ended
 
     def _leave(self, topic: str) -> None:
-        """What is left in the topic belongs to the table that is gone; what comes later, to none."""
+        """The table is gone: what is left in its topic was the table's; what comes later belongs to none."""
         self._marks.pop(topic, None)
         self._gaps.forget(topic)
         self._require().remove(topic)
@@ -250,7 +251,7 @@ class WalConsumer:
         return self._reader
 
     def _open_pending(self) -> None:
-        """Begin to read the tables whose topic is there."""
+        """Begin to read pending tables whose topic exists by now."""
         if not self._pending:
             return
         there = set(self._log.topics(topics.WAL_PREFIX))
@@ -267,7 +268,7 @@ class WalConsumer:
         self._store.moved()
 
     def _open(self, table: Table, topic: str) -> None:
-        """Read a table on from where its files end. One that cannot be opened must not keep the others from
+        """Read a table from where its files end. One that cannot be opened must not keep the others from
         being read: it is tried again later, and its streams and queries are told why they wait."""
         try:
             begins, ends = self._log.begin_offsets(topic), self._log.end_offsets(topic)
@@ -286,12 +287,13 @@ class WalConsumer:
         self._unusable.opened(table)
 
     def _tell(self, gaps: Sequence[Gap]) -> None:
-        """Rows are gone that are not stored: who needs the table is told."""
+        """Rows are gone from the log before they were stored: tell those who need the table."""
         for gap in gaps:
             self._gaps.tell(gap, topics=(gap.topic,))
 
     def _open_virtual(self, table: Table, topic: str) -> None:
-        """Read its topic from here on: how far its sources must have been read is known without the rest."""
+        """Read its topic from its present end on. What came before is not needed to know how far the sources
+        must have been read."""
         virtual = self._store.open_virtual(table, self._again)
         ends = self._log.end_offsets(topic)
         self._orphans.adopt(topic, ends)
@@ -320,7 +322,7 @@ class WalConsumer:
         return found
 
     def _look_for_orphans(self, now: float) -> None:
-        """Topics that stay without a table: their messages are dead letters."""
+        """Find topics that stay without a table: their messages become dead letters."""
         known = {stored.topic for stored in self._store.tables()}
         known |= {virtual.topic for virtual in self._store.virtuals()}
         known |= {topics.wal_topic(*name) for name in self._unusable.tables}
@@ -329,8 +331,9 @@ class WalConsumer:
         self._append(self._orphans.forgotten())
 
     def _readable(self, stored: StoredTable, found: Messages) -> tuple[Messages, list[Bad]]:
-        """The messages up to one that needs a definition that the catalog has not told of yet: these wait.
-        The gateway writes the definition first: one that is not in the catalog by now does not exist."""
+        """The messages before the first that needs a definition which the catalog has not told of yet; that
+        one and the rest are held. The gateway writes the definition first, so one that is not within the
+        catalog's present end does not exist."""
         topic, bad = stored.topic, list[Bad]()
         for place, version in versions_needed(found.values):
             if version <= stored.table.version:
@@ -364,7 +367,7 @@ class WalConsumer:
         self._append([Message(*registrations.encode(child)) for child in children])
 
     def _bury(self, found: Messages, bad: Sequence[Bad]) -> None:
-        """Write the dead letters of a topic's messages, those that were not written before a restart."""
+        """Write dead letters for a topic's bad messages, except those that were written before a restart."""
         fresh = self._orphans.not_looked_at([(found.record(one.index), one.error) for one in bad])
         for record, error in fresh:
             self._dead.bury(record, error)
@@ -374,8 +377,8 @@ class WalConsumer:
             self._append([self._orphans.looked_at(fresh[0][0].topic, ends)])
 
     def _write_letters(self, upto: Mapping[str, int] = MappingProxyType({})) -> None:
-        """``upto``: topic -> the offset before which all have their letters now, of topics that are read from
-        their beginning at each start."""
+        """``upto``: for topics that are read from their beginning at each start, topic -> the offset before
+        which every bad message has its letter now."""
         self._patiently(self._dead.write)
         self._append([buried(topic, {0: offset}) for topic, offset in upto.items()])
 
@@ -387,7 +390,8 @@ class WalConsumer:
         self._logger.error("a message is lost", topic=message.topic, key=message.key, error=str(error))
 
     def _patiently(self, action: Callable[[], object]) -> None:
-        """Write, however long the broker is away: positions do not move before, nor where it stops before."""
+        """Write, however long the broker is away. Positions move only after that, and not at all if calc-svc
+        stops first."""
         what = "writing dead letters and registrations"
         if not patiently(action, self.stopping, self._logger, what):
             raise MillraceError(ErrorCode.UNAVAILABLE, f"{what}: calc-svc stops, and the broker is away")

@@ -10,7 +10,7 @@ from millrace_wal import Message
 
 
 def tally_of(catalog: CatalogView, service: str) -> Tally:
-    """Counts for this process, on top of what the ``status`` topic says."""
+    """The counters of this process, on top of what the ``status`` topic says."""
     return Tally(service, instance(), lambda stream, slot: catalog.counters_of(service, stream, slot))
 
 

@@ -1,4 +1,4 @@
-"""The work that brings Delta up to date, keeps the files few and the memory within its budget."""
+"""The loop that brings Delta up to date, and keeps the files few and the memory within its budget."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from millrace_core.errors import MillraceError
 
 AGE = 1.0  # seconds that a write waits for its flush while flushing keeps up
 FEW, AGE_OF_FEW = 1_000, 300.0
-"""So few rows wait longer: a flush costs 20 ms of a core, to read them again at the next start much less."""
-STOP_SECONDS = 10.0  # that the last flushes may take
+"""Fewer rows than FEW wait longer: a flush costs 20 ms of a core; reading them again at the next start costs
+much less."""
+STOP_SECONDS = 10.0  # how long the last flushes may take
 IDLE_SHARE = 4.0  # seconds of rest per second of flushing: many small tables must not eat the processor
 URGENT_ROWS = 500_000
 TICK = 0.5
 
 
 class Flusher:
-    """The WAL keeps what is not flushed: a late flush costs time at the next start, nothing else. A work of
-    :class:`millrace_service.Life`."""
+    """The WAL keeps what is not flushed, so a late flush costs time at the next start, and nothing else. A
+    work of :class:`millrace_service.Life`."""
 
     def __init__(
         self,
@@ -33,8 +34,8 @@ class Flusher:
         now: Callable[[], int] = time.time_ns,
         expire_every: float = EXPIRE_EVERY,
     ) -> None:
-        """``report``: is called now and then between flushes; ``now``: says what time it is, ns;
-        ``expire_every``: seconds between two looks for rows older than KEEP."""
+        """``report``: called now and then between flushes; ``now``: gives the time, in ns; ``expire_every``:
+        seconds between two looks for rows older than KEEP."""
         self._expire_every = expire_every
         self._store, self._report, self._now = store, report, now
         self._logger = structlog.get_logger("calc-svc")
@@ -42,7 +43,7 @@ class Flusher:
         self._failing: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         """One round over all tables."""
@@ -62,7 +63,7 @@ class Flusher:
         self._tell()
 
     def end(self) -> None:
-        """If it is for good: flush everything, where most is to be flushed first, while there is time."""
+        """If the service stops: flush everything while there is time, the tables with most to flush first."""
         if not self.stopping.is_set():
             return
         until = time.monotonic() + STOP_SECONDS
@@ -83,7 +84,7 @@ class Flusher:
             self._logger.warning("what is stored could not be told", error=str(error))
 
     def _expire(self) -> bool:
-        """Rows older than KEEP of their database leave, one table at a time; whether one was looked at."""
+        """Remove rows older than their database's KEEP, one table at a time; returns whether one was due."""
         now = self._now()
         for stored in self._store.tables():
             try:
@@ -127,6 +128,6 @@ class Flusher:
 
 
 def is_due(stored: StoredTable, now: float) -> bool:
-    """Whether what Delta lacks of a table has waited for long enough."""
+    """Whether the rows that Delta lacks of a table have waited for long enough."""
     dirty = stored.dirty_for(now)
     return dirty > (AGE if stored.unflushed >= FEW else AGE_OF_FEW)

@@ -1,10 +1,11 @@
-"""Triggers that wait stay where they are, in the log. Their stream is paused, for an address of its
-notifications is away; or a table cannot be used; or something is not there yet: rows of it, say.
+"""Triggers that have to wait stay where they are, in the log. They wait because their stream is paused (an
+address of its notifications cannot be reached), a table cannot be used, or something such as rows has not
+come yet.
 
-The group commits past them, so that no other stream waits or is calculated twice; a record of the ``status``
-topic, written before that commit, says from which offset on a stream's triggers are still to be calculated.
-Once the stream goes on they are read again from there, up to the end, beside what comes for the other
-streams (decisions 0016 and 0035).
+The consumer group commits past them, so that no other stream waits or is calculated twice. A record of the
+``status`` topic, written before that commit, says from which offset on a stream's triggers are still to be
+calculated. Once the stream can go on, they are read again from there, up to the end, beside what comes for
+the other streams (decisions 0016 and 0035).
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ TAKE = 2_000  # messages read again at a time
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What of the topic ``triggers`` a loop calculates: what slots send (``live``), or the answers to
+    """Which part of the topic ``triggers`` a loop calculates: what slots send (``live``), or the answers to
     requests for history and recalculation (decision 0024). ``group``: its consumer group; ``pool``: where its
-    jobs run. So many streams are calculated ``side_by_side``, most of which wait for their turn at Spark."""
+    jobs run; ``side_by_side``: how many streams are calculated at a time, most of which wait for their turn
+    at Spark."""
 
     group: str
     live: bool
@@ -42,7 +44,8 @@ class Share:
         return self.live
 
     def task(self, partition: int) -> int:
-        """A partition's number in the topic ``status``, as two loops read each; it is its own inverse."""
+        """A partition's number in the topic ``status``, distinct for the two loops that read each partition.
+        The function is its own inverse."""
         return partition if self.live else -1 - partition
 
 
@@ -52,8 +55,9 @@ AGAIN = Share("calc-again", False, "again", 1)
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some of what these parts left. ``parts``: where each goes on behind it, None: there is no more of it.
-    ``known``: those whose triggers in here need nothing more of other tables (``Left.upto``)."""
+    """Some of the triggers that these parts left. ``parts``: where each part goes on after the chunk (None:
+    nothing is left of it); ``known``: those whose triggers in the chunk need nothing more from other tables
+    (``Left.upto``)."""
 
     records: list[Record]
     parts: Mapping[StreamPartition, int | None]
@@ -61,16 +65,16 @@ class Chunk:
 
 
 def mark(part: StreamPartition, offset: int | None, waits: str = "") -> Message:
-    """That a stream's triggers are held from this offset on; None: that they are not."""
+    """The record that a stream's triggers are held from this offset on; None: that they are not held."""
     held = TriggersHeld(*part, offset or 0, waits)
     return Message(STATUS.name, status.key(held), None if offset is None else status.encode(held))
 
 
 @dataclass(slots=True)
 class Holding:
-    """Which triggers are held. Used by one thread. ``missing``: what the store has not read yet, in words;
-    None: nothing. ``lost``: is told of triggers that the topic has forgotten, and whose they were. ``first``:
-    what the loop holds that goes first: of a stream in there this one calculates nothing."""
+    """Which triggers are held. Used by one thread. ``missing``: what the store has not read yet, in words
+    (None: nothing); ``lost``: told of triggers that the topic has forgotten, and of which streams; ``first``:
+    what is held by the loop that goes first. This loop calculates nothing for a stream that is held there."""
 
     log: Log
     catalog: CatalogView
@@ -79,7 +83,7 @@ class Holding:
     share: Share = LIVE
     first: Holding | None = None
     streams: frozenset[int] = frozenset()
-    """Whose triggers are held. May be read by any thread."""
+    """The streams whose triggers are held. May be read by any thread."""
     _marks: dict[StreamPartition, int] = field(default_factory=dict)
     _left: dict[StreamPartition, Left] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set)
@@ -90,12 +94,12 @@ class Holding:
         return {self.share.task(partition) for topic, partition in assigned if topic == TRIGGERS.name}
 
     def owns(self, assigned: set[tuple[str, int]]) -> bool:
-        """Whether these partitions, and no others, are this instance's already."""
+        """Whether exactly these partitions belong to this instance already."""
         return self._tasks(assigned) == self._own
 
     def own(self, assigned: set[tuple[str, int]]) -> None:
-        """These partitions are this instance's now: what was held there before, as far as the catalog knows,
-        is its matter too."""
+        """These partitions belong to this instance now, and with them what was held there before, as far as
+        the catalog knows."""
         now = self._tasks(assigned)
         if now == self._own:
             return
@@ -107,8 +111,7 @@ class Holding:
         self._tell()
 
     def sift(self, records: Sequence[Record]) -> tuple[list[Record], list[Message]]:
-        """Those of the records that are to be calculated now, and what to write before a commit passes the
-        others."""
+        """The records that are to be calculated now, and what to write before a commit passes the others."""
         kept: list[Record] = []
         marks: list[Message] = []
         for record in records:
@@ -116,7 +119,7 @@ class Holding:
             part = uid, self.share.task(record.partition)
             if part in self._marks:
                 continue
-            # a stream that the catalog does not know yet cannot be told from one that is gone later
+            # later, a stream that the catalog does not know yet could not be told from one that is gone
             if self._waits(uid) and self.catalog.stream(uid) is not None:
                 self._marks[part] = record.offset
                 marks.append(mark(part, record.offset))
@@ -126,15 +129,15 @@ class Holding:
         return kept, marks
 
     def leave(self, left: Mapping[StreamPartition, Left]) -> list[Message]:
-        """These wait from now on: what to write before a commit passes them."""
+        """These wait from now on. Returns what to write before a commit passes them."""
         self._left |= left
         self._marks |= {part: one.offset for part, one in left.items()}
         self._tell()
         return [mark(part, one.offset, one.why) for part, one in left.items()]
 
     def go_on(self, uid: int, upto: Mapping[StreamPartition, int]) -> list[Message]:
-        """What was left of a stream need wait no longer, and is done with up to these offsets: what to
-        write then."""
+        """What was left of a stream need not wait any longer, and is done up to these offsets. Returns what
+        to write then."""
         told = []
         for part in [part for part in self._marks if part[0] == uid]:
             self._left.pop(part, None)
@@ -145,7 +148,7 @@ class Holding:
 
     @property
     def due(self) -> list[StreamPartition]:
-        """What can go on (or was dropped) and has not calculated what it left."""
+        """The parts that can go on (or were dropped) and have not calculated what they left."""
         return [part for part in self._marks if not self._waits(part[0]) and self._is_there(part)]
 
     def _waits(self, uid: int) -> bool:
@@ -162,8 +165,8 @@ class Holding:
         return self.missing(left.wanted) is None
 
     def chunk(self) -> Chunk | None:
-        """The next triggers that were left, of all that can go on in one partition; None while there are none
-        to calculate.
+        """The next triggers that were left, of all parts of one partition that can go on; None while there
+        are none to calculate.
 
         :raises MillraceError: if the log cannot be read.
         """
@@ -197,13 +200,13 @@ class Holding:
 
     @staticmethod
     def _behind(mark: int, end: int, known: int, done: bool) -> int | None:
-        """Where a part goes on behind a chunk that ends at ``end``."""
+        """Where a part goes on after a chunk that ends at ``end``; None if nothing is left of it."""
         if known < end:
             return known
         return None if done else max(mark, end)
 
     def calculated(self, chunk: Chunk, left: Mapping[StreamPartition, Left]) -> list[Message]:
-        """The chunk is done with, but for what is ``left`` of it: what to write then."""
+        """The chunk is done, except for what is ``left`` of it. Returns what to write then."""
         told = {(stream_in(record.key), task) for record in chunk.records for _, task in chunk.parts}
         messages = []
         for part, behind in chunk.parts.items():
@@ -215,7 +218,7 @@ class Holding:
                 self._marks[part] = at
             if waits is not None:
                 self._left[part] = waits
-            # nothing of it was in the chunk: where it begins need not be told anew
+            # if none of its triggers were in the chunk, the older mark is still good enough
             if at is None or waits or waited or part in told:
                 messages.append(mark(part, at, waits.why if waits else ""))
         if all(behind is None for behind in chunk.parts.values()):
@@ -228,13 +231,13 @@ class Holding:
         metrics.STREAMS_HELD.labels(self.share.group).set(len(self._marks))
 
     def close(self) -> None:
-        """Read no more; the next :meth:`chunk` begins anew behind what was calculated."""
+        """Stop reading; the next :meth:`chunk` begins anew after what was calculated."""
         if self._reader is not None:
             self._reader.close()
         self._reader = None
 
     def _open(self, partition: int, marks: Mapping[StreamPartition, int]) -> Reader:
-        """A reader that stands where the first of these goes on, or before."""
+        """A reader at the first of these marks, or before it."""
         first = min(marks.values())
         if self._reader is not None and self._reading == partition:
             at = self._reader.positions().get(TRIGGERS.name, {}).get(partition)

@@ -1,4 +1,4 @@
-"""What is live has told, read from the log beside the answers that are calculated
+"""Reads from the log what live triggers have told, beside the answers that are calculated
 (``millrace_core.recalc.latest``)."""
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from millrace_core.wire.topics import TRIGGERS, stream_in
 from millrace_wal import Log, Reader, up_to
 
 SKEW_MS = 10_000
-"""By how much clocks of different machines may differ."""
+"""How far the clocks of different machines may differ."""
 
 
 class LatestReader:
-    """Used by one thread; ``stopping``: ends a reading."""
+    """Used by one thread. ``stopping``: ends a reading early."""
 
     def __init__(self, log: Log, catalog: CatalogView, stopping: threading.Event) -> None:
         self._log, self._catalog, self._stopping = log, catalog, stopping
         self._latest = Latest()
         self._reader: Reader | None = None
         self._since = 0
-        """From when on (ms) what was told has been read."""
+        """The time (ms) from which on everything that was told has been read."""
 
     def corrected(self, batches: Batches) -> Batches:
-        """These batches, where answers among them have what is live has told since.
+        """These batches; the answers among them take over what live triggers have told since.
 
         :raises MillraceError: if the log cannot be read.
         """
@@ -47,7 +47,7 @@ class LatestReader:
         return {uid: [self._latest.corrected(one) for one in some] for uid, some in batches.items()}
 
     def close(self) -> None:
-        """Forget everything; it is read anew."""
+        """Forget everything; it is read anew when needed."""
         if self._reader is not None:
             self._reader.close()
         self._reader, self._latest = None, Latest()
@@ -57,7 +57,7 @@ class LatestReader:
         return entry is not None and may_be_outdated(entry.spec)
 
     def _read(self, since: int) -> None:
-        """What was told since then, up to now."""
+        """Read what was told from then up to now."""
         if self._reader is None or since < self._since:
             self.close()
             self._since = since
@@ -66,10 +66,10 @@ class LatestReader:
         for record in up_to(self._reader, TRIGGERS.name, ends, self._stopping):
             if answers_request(record.key) or not self._of_interest(stream_in(record.key)):
                 continue
-            with suppress(WireError):  # the loop of what is live makes a dead letter of it
+            with suppress(WireError):  # the loop for live triggers makes a dead letter of it
                 self._latest.hear(BATCHES.read(record.key, record.value))
 
 
 def _asked(answers: Iterable[TriggerBatch]) -> int:
-    """When the first of these was asked for (ms): nothing that was told before knows more than it."""
+    """When the first of these was asked for (ms): nothing that was told before that is newer than it."""
     return milliseconds(min(event.localtime for one in answers for event in one.events))

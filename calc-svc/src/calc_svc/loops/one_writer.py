@@ -1,5 +1,5 @@
-"""Streams that have one writer (``millrace_core.calc.overtaking.one_writer``): what an answer says of them is
-calculated where it is cut, in one turn (decision 0067)."""
+"""Streams that have one writer (``millrace_core.calc.overtaking.one_writer``): an answer's windows are
+calculated where they are cut, in the same turn (decision 0067)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from millrace_core.wire import counters, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_wal import Log
 
-JOB_SECONDS = 30.0  # the longest wait of a job for what is not there yet
-TURN_SECONDS = 5.0  # the longest wait for who writes of the stream just now
+JOB_SECONDS = 30.0  # the longest that a job waits for what is not there yet
+TURN_SECONDS = 5.0  # the longest wait for a loop that is just writing for the stream
 TASK = -1 << 20
-"""Minus a partition of ``recalc``: as what its answers gave is counted in ``status``, apart from what the two
-loops over ``triggers`` count (``holding.Share.task``)."""
+"""This minus a partition of ``recalc`` is the task under which ``status`` counts what that partition's
+answers gave, apart from what the two loops over ``triggers`` count (``holding.Share.task``)."""
 EARLIER = MillraceError(ErrorCode.UNAVAILABLE, "what was told of the stream before is not calculated yet")
 
 Calculate = Callable[[TriggerBatch, int], bool]
-"""Calculates a batch and writes what comes of it; the partition of ``recalc`` that asked. False when stopped
-before it was done; :raises MillraceError: what the job waits for."""
+"""Calculates a batch and writes what it gives; its second argument is the partition of ``recalc`` that asked.
+False when stopped before it was done; :raises MillraceError: what the job waits for."""
 
 
 class OneWriter:
-    """Used by one loop, whose end is ``stopping``. ``jobs``: of this loop alone; ``before``: the loops that
-    have calculated what was told before a request, before that is answered."""
+    """Used by one loop, whose end is ``stopping``. ``jobs``: this loop's own; ``before``: the loops that must
+    have calculated what was told before a request before that request is answered."""
 
     def __init__(
         self, log: Log, jobs: StreamJobs, overtaking: Overtaking, before: Sequence[TriggerLoop],
@@ -52,7 +52,7 @@ class OneWriter:
         """Whether what was told before the requests in hand has been calculated."""
 
     def close(self) -> None:
-        """Calculate no more."""
+        """Stop calculating."""
         self._calculating.close()
 
     def begin_round(self) -> None:
@@ -60,13 +60,13 @@ class OneWriter:
         self._is_calculated = False
 
     def has(self, uid: int) -> bool:
-        """Whether a stream is one of these."""
+        """Whether a stream has one writer."""
         entry = self._jobs.catalog.stream(uid)
         return entry is not None and one_writer(entry.spec)
 
     def holds(self, uid: int) -> bool:
-        """Whether a stream is one of these and has to wait: nothing of it is calculated now, or what was told
-        before was left for later."""
+        """Whether a stream has one writer and has to wait: nothing of it can be calculated now, or what was
+        told before was left for later."""
         catalog = self._jobs.catalog
         return self.has(uid) and (
             bool(catalog.waits(uid))
@@ -76,10 +76,10 @@ class OneWriter:
 
     @contextmanager
     def turn(self, uid: int, alive: Callable[[], object]) -> Iterator[Calculate]:
-        """Nobody else writes of the stream until this ends, and what was told before has been written.
-        ``alive``: a sign of life of the loop to its group, now and then.
+        """Nobody else writes for the stream until this ends, and what was told before has been written.
+        ``alive``: called now and then as the loop's sign of life to its group.
 
-        :raises MillraceError: UNAVAILABLE while another one writes, or if the log is away.
+        :raises MillraceError: UNAVAILABLE while another loop writes, or if the log is away.
         """
         if not self._is_calculated:
             ends = self._log.end_offsets(topics.TRIGGERS.name)

@@ -37,7 +37,7 @@ class OneTurn:
 
 
 class Overtaking:
-    """Thread-safe. One for all loops of a process."""
+    """Thread-safe. There is one for all loops of a process."""
 
     def __init__(self) -> None:
         self._lock, self._turns = threading.Lock(), Turns()
@@ -56,8 +56,8 @@ class Overtaking:
 
     @contextmanager
     def alone(self, streams: Collection[int], seconds: float) -> Iterator[set[int]]:
-        """Nobody else may write of these streams meanwhile. Gives those of which another one still writes
-        after ``seconds``."""
+        """Nobody else may write for these streams meanwhile. Yields those for which another thread is still
+        writing after ``seconds``."""
         until, busy = time.monotonic() + seconds, set[int]()
         with ExitStack() as mine:
             for stream in sorted(streams):
@@ -74,11 +74,11 @@ class Overtaking:
             self._writers[stream].release()
 
     def keep(self, stream: int) -> None:
-        """Nobody else may write of a stream that this thread is :meth:`alone` with until it is let go."""
+        """This thread, which is :meth:`alone` with a stream, stays its only writer until :meth:`let_go`."""
         self._kept.add(stream)
 
     def let_go(self, stream: int) -> None:
-        """Others may write of a stream that was kept; nothing happens if it was not."""
+        """Others may write for a stream that was kept; nothing happens if it was not."""
         if stream in self._kept:
             self._kept.discard(stream)
             self._writers[stream].release()

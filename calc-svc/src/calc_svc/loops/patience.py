@@ -19,7 +19,7 @@ def patiently(
 ) -> bool:  # fmt: skip
     """Do it, however long the broker is away; False when stopped before it was done.
 
-    What the log refuses for good is done with too; ``refused`` is told of it.
+    What the log refuses for good counts as done, too; ``refused`` is told of it.
     """
     while not stop.is_set():
         try:
@@ -38,7 +38,7 @@ def append_apart(
     log: Log, messages: Sequence[Message], refused: Callable[[Message, MillraceError], None]
 ) -> None:
     """Write all that the log takes, in order. ``refused`` is told of each message that it refuses for good:
-    one stream's must not take those of the others along.
+    one stream's message must not keep those of the others from being written.
 
     :raises MillraceError: if the log is away.
     """

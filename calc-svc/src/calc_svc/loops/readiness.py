@@ -22,13 +22,13 @@ class Readiness:
     jobs: StreamJobs
 
     def left(self, found: Round, until: float) -> dict[StreamPartition, Left]:
-        """Wait for what the triggers have seen, up to ``until`` (monotonic): where those begin for which it
-        has not come.
+        """Wait for what the triggers have seen, up to ``until`` (monotonic). Returns where the triggers begin
+        for which it has not come.
 
         :raises MillraceError: if the log is away.
         """
         if any(self.jobs.catalog.stream(uid) is None for uid in found.streams):
-            # dropped, or its record is on the way: it was written before the stream could trigger
+            # dropped, or its record is still on the way: that was written before the stream could trigger
             end = Wanted(catalog=self.log.end_offsets(CATALOG.name).get(0, 0))
             unknown = self._unread(
                 found, until, lambda uid, _: Wanted() if self.jobs.catalog.stream(uid) else end

@@ -1,15 +1,15 @@
 """The loops that answer requests: one for what changed or was asked for by hand, one for history.
 
-They run beside the trigger loop. What they send are trigger events like those of trigger-svc; a request is
-committed when all of its answer is in the log, so a killed process answers it again: the same windows under
-the same ids, which overwrite their rows.
+They run beside the trigger loop. What they send are trigger events like those of trigger-svc. A request is
+committed when all of its answer is in the log, so after a kill it is answered again: with the same windows
+under the same ids, which overwrite their rows.
 
-A request waits for the definitions and rows that it is about, however long they take; those of other streams
-go on meanwhile, and no commit passes it (decision 0035).
+A request waits for the definitions and rows that it is about, however long they take. Requests of other
+streams go on meanwhile, and no commit passes the waiting one (decision 0035).
 
-Where the windows of a stream have one writer (``calc.overtaking.one_writer``), what changed is cut and
-calculated here, in one turn: by the time that an answer waits in the log, what is live may have told of newer
-windows, which it would take back. What was told stands in ``triggers`` all the same, for the record.
+If the windows of a stream have one writer (``calc.overtaking.one_writer``), what changed is cut and
+calculated here, in one turn. An answer that waited in the log instead might take back newer windows that live
+triggers have told of meanwhile. What was told is written to ``triggers`` all the same, for the record.
 """
 
 from __future__ import annotations
@@ -50,23 +50,24 @@ from millrace_service import behind, passed_over
 from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record, up_to
 
 POLL = 0.5
-TAKE = 2_000  # requests of one round: those of a stream are answered together, its ranges that meet as one
+TAKE = 2_000  # requests per round: those of a stream are answered together, adjoining ranges as one
 GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
 REPORT_SECONDS = 1.0
 ANSWER_SECONDS = 600.0  # an answer may take this long before it counts as stalled
 ALIVE_SECONDS = 60.0
-WAIT_SECONDS = 1.0  # for what is not there yet; after it the requests of other streams go on
-AGAIN_SECONDS = 1.0  # until a request is tried again that waits for something else than the store
+WAIT_SECONDS = 1.0  # for what is not there yet; then the requests of other streams have their turn
+AGAIN_SECONDS = 1.0  # until a request that waits for something other than the store is tried again
 TELL_SECONDS = 10.0  # between two reports of what a request waits for
-MOST = 10_000  # requests that wait in memory; with more of them the rest waits in the log
-PACE_SECONDS = 10.0  # the longest wait for their calculation; another process may own the partition
+MOST = 10_000  # requests that wait in memory; any more wait in the log
+PACE_SECONDS = 10.0  # the longest wait for a calculation, for another process may own the partition
 
 
 class RecalcLoop:
     """One lane; a work of :class:`millrace_service.Life`.
 
-    ``calculated(partition)``: up to where the trigger loop of this process is done. ``writer``: makes what
-    calculates here, given the loop's end; None: all answers are calculated by that loop.
+    ``calculated(partition)``: the offset up to which the trigger loop of this process is done. ``writer``:
+    given the loop's ``stopping``, makes what calculates here; None: all answers are calculated by the trigger
+    loop.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class RecalcLoop:
         self._tally = tally_of(answers.catalog, group)
         self._logger = structlog.get_logger("calc-svc")
         self._gaps = GapWatch(log, group, group, metrics.count_lost)
-        # both lanes read all requests
+        # both lanes read all requests, but only one of them writes dead letters
         if group == next(iter(LANES)):
             self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
         else:
@@ -105,7 +106,7 @@ class RecalcLoop:
         records = reader.poll(POLL, TAKE if waiting < MOST else 0)
         if records:
             records += reader.poll(GATHER_SECONDS, TAKE)
-            # what comes again was not committed, whatever was said of it
+            # what comes again has not been committed, whatever was remembered
             self._committed = {}
         self._gaps.keep(reader.assigned())
         self._gaps.watch(records)
@@ -121,14 +122,14 @@ class RecalcLoop:
         self._reader = self._events = None
 
     def look(self) -> tuple[object, str]:
-        """Up to where requests were taken, and what lies behind that. An answer may take its time."""
+        """How far requests were taken, and what lies after that. An answer may take its time."""
         now, at = time.monotonic(), dict(self._done)
         working = int(now) if now - ANSWER_SECONDS < self._answering <= now else 0
         ends = self._log.end_offsets(topics.RECALC.name)
         return (at, working), behind(topics.RECALC.name, ends, at)
 
     def _take(self, records: list[Record], reader: GroupReader) -> None:
-        """Answer what has come, and what has waited long enough, each stream's in order; and commit."""
+        """Answer what has come, and what has waited long enough, in order for each stream; then commit."""
         self._passed |= {(record.topic, record.partition): record.offset + 1 for record in records}
         if self._writer is not None:
             self._writer.begin_round()
@@ -189,8 +190,8 @@ class RecalcLoop:
         return one.wanted is None or self._answers.store.missing(one.wanted) is None
 
     def _reach(self, one: Pending) -> None:
-        """Wait for the definitions and the rows that are meant, as they are now: for what is written later
-        the request does not wait.
+        """Wait for the definitions and the rows that are meant, as they are now. The request does not wait
+        for what is written later.
 
         :raises MillraceError: TIMEOUT if they have not come, UNAVAILABLE if the log is away.
         """
@@ -204,7 +205,7 @@ class RecalcLoop:
         store.reach(one.wanted, WAIT_SECONDS)
 
     def _wait(self, one: Pending, error: MillraceError) -> None:
-        """It is tried again once what is missing has come."""
+        """Have the request tried again once what is missing has come."""
         now = time.monotonic()
         if not isinstance(error, Behind):
             one.again = now + AGAIN_SECONDS
@@ -214,8 +215,8 @@ class RecalcLoop:
             self._report(one.batch, Work(began=now), "Running", f"waits{missing}")
 
     def _give_up(self, batch: Batch, work: Work, message: str) -> bool:
-        """The stream goes on without: its live rows wait for history no longer. SHOW STREAMS says so until a
-        calculation of the stream succeeds."""
+        """The stream goes on without the answer: its live rows no longer wait for history. SHOW STREAMS says
+        so until a calculation of the stream succeeds."""
         metrics.CALCULATION_FAILURES.labels("recalculation").inc()
         ends: list[Output] = [
             Handover(request.stream, request.epoch, request.slot, done=True)
@@ -240,7 +241,7 @@ class RecalcLoop:
             self._send(batch, work, reader, lambda output: self._calculate(calculate, batch, output))
 
     def _calculate(self, calculate: Calculate, batch: Batch, output: Output) -> None:
-        """Calculate what an answer says, then tell of it.
+        """Calculate an answer's windows, then tell of them.
 
         :raises MillraceError: what the job waits for, or if the log is away.
         """
@@ -252,7 +253,7 @@ class RecalcLoop:
         self._log.append([_message(told)])
 
     def _paced(self) -> Callable[[Output], None]:
-        """Sends what is to be calculated from the log."""
+        """A function that sends what is to be calculated by the trigger loop, at the pace of that loop."""
         before: list[tuple[int, int]] = []
 
         def send(output: Output) -> None:
@@ -281,8 +282,8 @@ class RecalcLoop:
         metrics.RECALCULATED_ROWS.inc(work.rows)
 
     def _later(self, batch: Batch) -> Iterator[Request]:
-        """What has been asked for since history was: where it is answered again after a kill, that may have
-        been answered before.
+        """What has been asked for since history was asked for. If history is answered again after a kill,
+        those requests may have been answered before.
 
         :raises MillraceError: if the log cannot be read.
         """
@@ -299,7 +300,8 @@ class RecalcLoop:
             reader.close()
 
     def _pace(self, partition: int, offset: int) -> None:
-        """Wait until these events are calculated: the next ones wait meanwhile, and those behind are cut."""
+        """Wait until these events are calculated. The next ones are in the log already; they are calculated
+        while those after them are cut."""
         until = time.monotonic() + PACE_SECONDS
         while (
             self._calculated(partition) <= offset and time.monotonic() < until and not self.stopping.is_set()
@@ -307,7 +309,7 @@ class RecalcLoop:
             self.stopping.wait(0.02)
 
     def _hear(self, batch: Batch) -> None:
-        """Read what streams were told so far, where somebody may be told that it is so no more."""
+        """Read what was told so far, if somebody may have to be told that a window is gone."""
         spec = self._answers.catalog.stream(batch.requests[0].stream)
         if batch.requests[0].why != "CHANGE" or spec is None or not wants(spec.spec):
             return

@@ -1,4 +1,4 @@
-"""Trigger batches as they come: decoded, and those that came before told from the new ones."""
+"""Trigger batches as they come: decoded, with repeated ones told apart from new ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millrace_wal import DeadLetters, Record
 
 
 class Intake:
-    """Leaves out batches that came before (:class:`Repeats`); what is none becomes a dead letter."""
+    """Leaves out batches that came before (:class:`Repeats`); what is no batch becomes a dead letter."""
 
     def __init__(self, dead: DeadLetters, share: Share = LIVE) -> None:
         self._dead, self._share, self._repeats = dead, share, Repeats()

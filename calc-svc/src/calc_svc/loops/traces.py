@@ -1,6 +1,6 @@
-"""Spans of trigger events that are traced: read, their job, its results written, their notification sent.
+"""Spans for traced trigger events: reading them, their job, writing its results, sending their notification.
 
-Events that are left in the log, and read again later, are traced up to there.
+Events that are left in the log and read again later are traced only up to that point.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ JOB = "job.run"
 
 @dataclass(frozen=True, slots=True)
 class TracedEvents:
-    """Events that came in one message, ``read`` at that time (ns) and ``ready`` when what they had seen was
-    stored. ``keys``: of the notifications that may follow; ``alone``: nothing else follows from their job."""
+    """Events that came in one message. ``read``: when (ns); ``ready``: when what they had seen was stored;
+    ``keys``: of the notifications that may follow; ``alone``: whether nothing else follows from their job."""
 
     stream: int
     keys: frozenset[bytes]
@@ -35,7 +35,7 @@ class TracedEvents:
 
 @dataclass(slots=True)
 class TracedRound:
-    """What a round calculates of traced events. Used by one thread, but for :meth:`run`."""
+    """What a round calculates of traced events. Used by one thread, except for :meth:`run`."""
 
     tracing: Tracing
     events: Sequence[TracedEvents]
@@ -44,7 +44,7 @@ class TracedRound:
     _telling: list[Step] = field(default_factory=list)
 
     def run(self, stream: int, run: Callable[[], Product]) -> Product:
-        """Runs a stream's job; by the thread that is to run it."""
+        """Runs a stream's job; called by the thread that is to run it."""
         if all(one.stream != stream for one in self.events):
             return run()
         with parts_timed() as parts, timed(JOB):
@@ -53,7 +53,7 @@ class TracedRound:
         return found
 
     def calculated(self, products: Sequence[Product]) -> None:
-        """The jobs are over: these have results, which are written next."""
+        """The jobs are over, and their results are written next."""
         with_results = {one.stream: one for one in products if one.messages}
         for event in self.events:
             product = with_results.get(event.stream)
@@ -66,7 +66,7 @@ class TracedRound:
                     ]
 
     def telling(self, told: Sequence[Message]) -> list[Message]:
-        """Results are written; these are the notifications, as they are sent next."""
+        """Results are written. Returns the notifications as they are to be sent next."""
         for step in self._writing.values():
             step.end()
         self._writing.clear()
@@ -81,7 +81,7 @@ class TracedRound:
         return found
 
     def told(self) -> None:
-        """All is sent. Now that nobody waits for it, spans of the jobs are made, too."""
+        """Everything is sent. The spans of the jobs are made only now, for nobody waits for this any more."""
         for step in self._telling:
             step.end()
         self._telling.clear()
@@ -100,8 +100,8 @@ class TracedRound:
 
 
 class EventTraces:
-    """Finds the events that are traced, by the headers that they come with. ``on``: whether any are;
-    ``ready``: when what the last round had seen was stored (ns). Used by one thread."""
+    """Finds the events that are traced, by the headers that they come with. ``on``: whether anything is
+    traced; ``ready``: when what the last round's triggers had seen was stored (ns). Used by one thread."""
 
     def __init__(self, tracing: Tracing = OFF) -> None:
         self.on = tracing.on
@@ -110,7 +110,7 @@ class EventTraces:
         self._came: dict[tuple[int, int], tuple[str, int]] = {}
 
     def read(self, stretches: Sequence[Stretch]) -> None:
-        """These have come, just now; no others are traced in the next round."""
+        """These have just come; only these are traced in the next round."""
         now = time.time_ns()
         self._came = {}
         for some in stretches:
@@ -122,7 +122,7 @@ class EventTraces:
     def of(
         self, batches: Mapping[int, Sequence[TriggerBatch]], arrivals: Sequence[Arrival]
     ) -> TracedRound | None:
-        """Of what is calculated of these streams, the traced ones; None: there are none."""
+        """The traced events among those that are calculated for these streams; None if there are none."""
         found = [
             TracedEvents(
                 arrival.batch.stream,

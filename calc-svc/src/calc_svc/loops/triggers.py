@@ -1,4 +1,4 @@
-"""The trigger loop: takes all events that wait, calculates them stream by stream, writes, tells, commits."""
+"""The trigger loop: takes all waiting events, calculates them stream by stream, writes, notifies, commits."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from millrace_service import OFF, Tracing, behind, passed_over
 from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Record
 
 POLL = 0.5
-TAKE = 5_000  # messages of one round
-WAIT_SECONDS = 1.0  # for what is not there yet; after it the stream's triggers are left, and the others go on
+TAKE = 5_000  # messages per round
+WAIT_SECONDS = 1.0  # for what is not there yet; then the stream's triggers are left, and the others go on
 AGAIN_WAIT_SECONDS = 0.1  # the same for triggers that were left before
-PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
+PASS_SECONDS = 5.0  # how long a commit is put off if nothing was calculated
 JOB_SECONDS = 600.0  # a job may run this long before it counts as stalled
-OTHERS_SECONDS = 0.2  # until it is asked again how far other processes are with what is live
-MEMBER_SECONDS = 60.0  # between two signs of life to the group while what is live is waited for
+OTHERS_SECONDS = 0.2  # until this asks again how far other processes are with live triggers
+MEMBER_SECONDS = 60.0  # between two signs of life to the group while this waits for live triggers
 
 
 class TriggerLoop:
     """While jobs run, triggers queue up; the next round takes all that wait (natural batching). A work of
     :class:`millrace_service.Life`.
 
-    ``share``: what it calculates of the topic. ``first``: the loop of what is live, which goes first
-    (decision 0024).
+    ``share``: which part of the topic it calculates. ``first``: the loop for live triggers, which goes first
+    (decision 0024); None: this one is.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class TriggerLoop:
         self._intake = Intake(self._dead, share)
         self.name, self.stopping = share.group, threading.Event()
         self.running = True
-        """Until its end for good. It is waited for before it has begun, too: after a restart the loops begin
-        in any order."""
+        """True until the loop ends for good, and even before it has begun: after a restart the loops begin in
+        any order, and the others must wait for this one."""
         self._reader: GroupReader | None = None
         self._readiness = Readiness(log, jobs)
         self._own: set[int] = set()
@@ -89,8 +89,8 @@ class TriggerLoop:
         assert reader is not None, "begin comes first"
         records = self._poll(reader, 0 if self._holding.due else POLL)
         assigned = reader.assigned()
-        # of what was given just before a partition went to another, that one decides: a mark from here would
-        # hide an older one of its triggers
+        # records may be left over from a partition that has just gone to another instance. That one decides
+        # on them: a mark from here would hide an older mark of its triggers
         records = [one for one in records if (one.topic, one.partition) in assigned]
         if not self._own_now(assigned):
             return
@@ -120,7 +120,7 @@ class TriggerLoop:
             self._reader = None
 
     def look(self) -> tuple[object, str]:
-        """Up to where its partitions are calculated, and what lies behind that. A job may take its time."""
+        """How far its partitions are calculated, and what lies after that. A job may take its time."""
         own, now = sorted(self._own), time.monotonic()
         working = int(now) if now - JOB_SECONDS < self._calculating.since <= now else 0
         if not own:
@@ -130,8 +130,8 @@ class TriggerLoop:
         return (own, at, working), behind(topics.TRIGGERS.name, ends, at)
 
     def _own_now(self, assigned: set[tuple[str, int]]) -> bool:
-        """Know what waits in partitions that were another's, or this one's before it began anew: the topic
-        ``status`` says so, up to its end as of now. False when stopped before that was read."""
+        """Learn what waits in partitions that were another instance's, or were this one's before it began
+        anew. The topic ``status`` says so, up to its present end. False when stopped before that was read."""
         if self._holding.owns(assigned):
             return True
         ends: dict[int, int] = {}
@@ -144,7 +144,7 @@ class TriggerLoop:
         return True
 
     def _take(self, records: Sequence[Record], reader: GroupReader) -> None:
-        """Calculate what of the records is this loop's, and commit."""
+        """Calculate those of the records that are this loop's, and commit."""
         self._passed |= {(one.topic, one.partition): one.offset + 1 for one in records}
         mine = [record for record in records if self._share.has(record)]
         if mine:
@@ -162,9 +162,9 @@ class TriggerLoop:
             self._patiently(lambda: reader.commit(offsets))
 
     def _let_pass(self, reader: GroupReader) -> None:
-        """What is live and in the log by now is calculated and written first: no older result of it comes
-        after a newer one of these. In all partitions, for an answer seldom lies in that of the slot that has
-        asked."""
+        """Wait until the live triggers that are in the log by now have been calculated and written, so that
+        no older result of theirs comes after a newer one of these. This holds for all partitions, for an
+        answer seldom lies in the partition of the slot that asked."""
         if self._first is None:
             return
         ends: dict[int, int] = {}
@@ -175,8 +175,8 @@ class TriggerLoop:
         self, ends: Mapping[int, int], stopping: threading.Event, alive: Callable[[], object]
     ) -> None:
         """Wait until what lies before these offsets is calculated, here or by the process that owns it; or
-        until who asks is ``stopping``, or this loop has ended. By another loop's thread. ``alive``: its sign
-        of life to its group, now and then."""
+        until the caller is ``stopping``, or this loop has ended. Called by another loop's thread. ``alive``:
+        called now and then as that loop's sign of life to its group."""
         ends, told = dict(ends), time.monotonic()
         while self.running and (late := self.behind(ends)):
             mine = late & self.own
@@ -190,7 +190,7 @@ class TriggerLoop:
                 alive()
 
     def _committed_by_all(self, stopping: threading.Event) -> dict[int, int]:
-        """Up to where all processes are done, by partition."""
+        """How far all processes together are done, by partition."""
         found: dict[int, int] = {}
         asking = "asking how far others have calculated"
         patiently(
@@ -200,7 +200,7 @@ class TriggerLoop:
         return found
 
     def holds(self, uid: int) -> bool:
-        """Whether triggers of a stream wait here, to be calculated later. By any thread."""
+        """Whether triggers of a stream wait here, to be calculated later. May be called by any thread."""
         return uid in self._holding.streams
 
     @property
@@ -217,7 +217,7 @@ class TriggerLoop:
         return self._done.get(partition, 0)
 
     def _read_again(self) -> None:
-        """Some of what streams left in the log while they waited."""
+        """Calculate some of what streams left in the log while they waited."""
         try:
             chunk = self._holding.chunk()
         except MillraceError as error:
@@ -234,7 +234,7 @@ class TriggerLoop:
             self._patiently(lambda: self._log.append(told))
 
     def _settle(self) -> None:
-        """Streams that were calculated beside the rounds come back."""
+        """Take back streams that have been calculated beside the rounds."""
         for one, waits in self._calculating.settle() or ():
             arrivals = Round(one.arrivals)
             if waits is None:
@@ -250,8 +250,8 @@ class TriggerLoop:
     def _calculate(
         self, found: Round, seconds: float, known: frozenset[StreamPartition] = frozenset()
     ) -> dict[StreamPartition, Left] | None:
-        """Calculate and write: where those begin that cannot be calculated yet, although what is missing was
-        waited for (``seconds``); None when stopped before it was done. ``known``: as of a chunk."""
+        """Calculate and write. Returns where the triggers begin that cannot be calculated yet, although this
+        waited ``seconds`` for what is missing; None when stopped before that. ``known``: as in ``Chunk``."""
         metrics.TRIGGERS_WAITING.labels(self._share.group).set(found.events)
         until = time.monotonic() + seconds
         left: dict[StreamPartition, Left] = {}

@@ -1,5 +1,5 @@
-"""What calc-svc and the process that plans tell each other, over a pipe for each lane: a statement; what the
-process must know of the catalog, and is told; the plan, or what the statement is refused for."""
+"""What calc-svc and the process that plans tell each other, over one pipe per lane: the statement; what the
+process asks to know of the catalog, and the answer; the plan, or why the statement is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Columns = tuple[ResultColumn, ...]
 
 
 class PlannedQuery(NamedTuple):
-    """A user's query: as :class:`millrace_core.plan.Plan`, with its Spark SQL."""
+    """The plan of a user's query: as :class:`millrace_core.plan.Plan`, with its Spark SQL."""
 
     sources: tuple[SourceUse, ...]
     result: Columns
@@ -24,7 +24,7 @@ class PlannedQuery(NamedTuple):
 
 
 class AskedQuery(NamedTuple):
-    """A user's SELECT; as :func:`millrace_core.plan.plan_query` takes it."""
+    """A user's SELECT, as :func:`millrace_core.plan.plan_query` takes it."""
 
     sql: str
     database: str | None
@@ -33,20 +33,20 @@ class AskedQuery(NamedTuple):
     user: str | None
 
     def answer(self, definitions: Definitions) -> PlannedQuery:
-        """:raises MillraceError: what it is refused for."""
+        """:raises MillraceError: why it is refused."""
         plan = plan_query(self.sql, self.database, definitions, self.timezone, self.now, self.user)
         return PlannedQuery(plan.sources, plan.result, plan.precision, plan.one_sql({}))
 
 
 class AskedStream(NamedTuple):
-    """A stream whose result's columns are asked for."""
+    """A stream, to ask for the columns of its result."""
 
     spec: StreamSpec
 
     def answer(self, definitions: Definitions) -> Columns:
-        """The columns; FILL's query must be possible, too.
+        """The columns. Checks FILL's query, too.
 
-        :raises MillraceError: what it is refused for.
+        :raises MillraceError: why it is refused.
         """
         if self.spec.filled is not None:
             plan_stream(query_of(self.spec), definitions)

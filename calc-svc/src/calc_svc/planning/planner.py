@@ -15,9 +15,8 @@ from millrace_core.model.stream import StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans in the ``process`` (None: here, as tests have it). To parse a long statement, to plan it and to
-    write it as Spark's SQL takes an interpreter for seconds: calc-svc's own is what streams wait for
-    (decision 0079)."""
+    """Plans in the ``process`` (None: here, as in tests). Parsing a long statement, planning it and writing
+    it as Spark SQL keeps an interpreter busy for seconds, and streams need calc-svc's own (decision 0079)."""
 
     definitions: Definitions
     process: QueryProcess | None = None
@@ -25,7 +24,7 @@ class Planner:
     def query(self, asked: Query, database: str | None, timezone: str, now: int) -> PlannedQuery:
         """The plan of a user's SELECT.
 
-        :raises MillraceError: what it is refused for, or why it is over.
+        :raises MillraceError: why it is refused, or why it is over.
         """
         question = AskedQuery(asked.sql, database, timezone, now, asked.user)
         if self.process is None:
@@ -34,8 +33,8 @@ class Planner:
         return answer
 
     def columns(self, asked: Query, spec: StreamSpec) -> Columns:
-        """The columns of the result of a stream that is to be made; ``asked``: for whom, and how long it may
-        take.
+        """The result columns of a stream that is to be made; ``asked``: for whom this is done, and how long
+        it may take.
 
         :raises MillraceError: as :meth:`query`.
         """

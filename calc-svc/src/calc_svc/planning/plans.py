@@ -1,4 +1,4 @@
-"""Plans of streams, kept while what they name of the catalog stays as it was."""
+"""Plans of streams, kept while what they name in the catalog stays as it was."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from millrace_core.plan import Plan, plan_stream
 
 
 class _Known(NamedTuple):
-    """``definitions``: as of which the plan is known to be right; ``names``: what it has asked the catalog
-    for, and ``part``: what that was."""
+    """``definitions``: the state of the catalog for which the plan is known to be right; ``names``: what the
+    plan asked the catalog for; ``part``: what the catalog had under these names."""
 
     definitions: int
     spec: StreamSpec
@@ -23,9 +23,9 @@ class _Known(NamedTuple):
 
 
 class Plans:
-    """A plan is made anew where a table that it names, a database or an anode has changed. Others' tables
-    come and go: a thousand streams are not planned again for each. Thread-safe: two threads may plan the same
-    at a time, and find the same."""
+    """A plan is made anew when a table that it names, a database or an anode has changed. Other tables come
+    and go without a thousand streams being planned again for each. Thread-safe: two threads may plan the same
+    stream at the same time, and find the same plan."""
 
     def __init__(self, catalog: CatalogView) -> None:
         self._catalog = catalog
@@ -54,14 +54,14 @@ class Plans:
         return plan
 
     def _forget(self) -> None:
-        """Streams that were dropped."""
+        """Forget the plans of streams that were dropped."""
         there = {entry.spec.uid for entry in self._catalog.streams()}
         for key in [key for key in list(self._known) if key[0] not in there]:
             self._known.pop(key, None)
 
 
 class _Noting:
-    """The definitions, and what was asked for."""
+    """The definitions; notes what a plan asks for."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -75,5 +75,5 @@ class _Noting:
 
 
 def _part(definitions: Definitions, names: Iterable[tuple[str, str]]) -> Catalog:
-    """Without children of super tables: no stream's plan depends on which there are."""
+    """The part without children of super tables: no stream's plan depends on which children there are."""
     return definitions.part(names, families=False)

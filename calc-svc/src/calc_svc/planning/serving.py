@@ -17,14 +17,14 @@ WAIT = 1.0
 
 
 class _Abandoned(Exception):
-    """Nobody waits for the plan any more: something else is asked."""
+    """Nobody waits for the plan any more: another question has come instead."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
 
 
 class _Asking:
-    """The catalog as it is known over the pipe."""
+    """The catalog, which is asked for over the pipe."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -46,7 +46,7 @@ class Planning:
         self._logger = structlog.get_logger("calc-svc-planning")
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         try:
@@ -71,11 +71,11 @@ class Planning:
             raise
         except MillraceError as error:
             return Refused(error.to_wire())
-        # an answer is waited for, whatever happens here
+        # calc-svc waits for an answer, whatever happens here
         except Exception as error:
             self._logger.exception("a statement could not be planned")
             told = MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
             return Refused(told.to_wire())
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""

@@ -1,1 +1,1 @@
-"""Queries of users: which run, how they are ended, and the process that runs them."""
+"""Users' queries: which are running, how they are ended, and the process that runs them."""

@@ -1,8 +1,8 @@
 """``python -m calc_svc.queries AS CONTROL LANE…``: the process that runs users' queries, one on each
 lane.
 
-``AS`` is how it comes (``control.As``); each other argument is the number of a pipe. Where calc-svc goes,
-its ends of the pipes go, and so does this one.
+``AS`` says how it starts (``control.As``); each other argument is the number of a pipe. When calc-svc ends,
+its ends of the pipes are closed, and this process ends, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from millrace_service import Life, Work, configure_logs, load_settings
 
 
 def main(as_: As, pipes: list[int]) -> None:
-    if as_ is not As.FIRST:  # whoever can end the process must not slow streams by its starts
+    if as_ is not As.FIRST:  # restarts, which a query can cause, must not slow streams down
         os.nice(NICE)
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc-queries", settings.log_level)

@@ -18,17 +18,17 @@ from calc_svc.queries.control import OUT_OF_MEMORY, As, Cancel, Ready, Warm
 from millrace_core.admission import User
 
 STARTUP = 300.0
-"""Seconds that a process may take until it is ready: at its low priority a start of Spark is long on a
-machine that has much to do, and to end one half way is worse."""
+"""Seconds that a process may take until it is ready. At its low priority, Spark takes long to start on a busy
+machine, and to end it half way would be worse."""
 GRACE = 3.0
 """Seconds that a query, or a process, may take to end when it is told to."""
 _ALREADY_OVER = 1
-"""The exit code of a process whose Spark has ended, but for want of memory."""
+"""The exit code of a process whose Spark has ended, other than from a lack of memory."""
 
 
 @dataclass(slots=True)
 class Line:
-    """A lane of a process. ``number``: of the query that it has, or had last."""
+    """A lane of a process. ``number``: of the query on it now, or of the last one."""
 
     place: int
     pipe: Connection
@@ -37,8 +37,8 @@ class Line:
 
 @dataclass(slots=True)
 class Child:
-    """``users``: whose queries have its lanes; ``last``: what that was when it ended. ``blamed``: why
-    calc-svc has ended it, and because of whom; ``over``: it takes no more queries."""
+    """``users``: whose queries have its lanes; ``last``: ``users`` as it was when the process ended;
+    ``blamed``: why calc-svc has ended it, and because of which user; ``over``: it takes no more queries."""
 
     process: subprocess.Popen[bytes]
     control: Connection
@@ -54,7 +54,7 @@ class Child:
 
     @staticmethod
     def start(count: int, as_: As, program: Sequence[str], environment: Mapping[str, str] | None) -> Child:
-        """``count``: its lanes."""
+        """``count``: how many lanes it has."""
         pairs = [Pipe() for _ in range(1 + count)]
         theirs = [pair[1] for pair in pairs]
         numbers = [str(pipe.fileno()) for pipe in theirs]
@@ -78,7 +78,7 @@ class Child:
         return not self.ready and time.monotonic() > self.began + STARTUP
 
     def look(self, seconds: float) -> bool:
-        """Whether it takes queries; waits so long for that."""
+        """Whether it takes queries; waits up to ``seconds`` for that."""
         with suppress(EOFError, OSError):
             while not self.warm and self.control.poll(0 if self.ready else seconds):
                 told = self.control.recv()
@@ -87,14 +87,14 @@ class Child:
         return self.ready
 
     def becomes_warm(self) -> bool:
-        """Whether it is warm since the last look."""
+        """Whether it has become warm since the last look."""
         before = self.warm
         self.look(0)
         return self.warm and not before
 
     def kill(self, why: str = "", by: User = None) -> None:
         self.over, self.blamed = True, self.blamed or ((why, by) if why else None)
-        # its group is its own; the number is not given anew before it was waited for
+        # it has a process group of its own, whose number is not reused before the process was waited for
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ class Child:
             self.control.send(Cancel(line.place, line.number))
 
     def await_end(self) -> None:
-        """It answers no more: it has ended, or is ended."""
+        """It does not answer any more: wait for its end, or end it."""
         self.over = True
         try:
             self.process.wait(GRACE)
@@ -118,7 +118,7 @@ class Child:
 
     @property
     def suspects(self) -> frozenset[User]:
-        """Whose queries may have ended it, once it has; nobody's, where somebody else has killed it."""
+        """Once it has ended: the users whose queries may have ended it; none if somebody else killed it."""
         if self.blamed is not None:
             return frozenset({self.blamed[1]})
         by_itself = self.process.returncode in (OUT_OF_MEMORY, _ALREADY_OVER)
@@ -126,14 +126,14 @@ class Child:
 
     @property
     def cause(self) -> str:
-        """As metrics count it."""
+        """Why it has ended, in the words of the metrics."""
         if self.blamed:
             return "a query could not be stopped"
         return "memory" if self.out_of_memory else "other"
 
     def close(self, free: Iterable[Line] | None = None) -> None:
-        """End it. Whoever has a lane that is not ``free`` (None: all are) closes its pipe: the number of one
-        that is closed may be another's at once."""
+        """End it, and close the pipes of the lanes that are ``free`` (None: all are). The pipe of any other
+        lane is closed by whoever has that lane: once closed, its number may be reused at once."""
         self.kill()
         self.process.wait()
         for line in self.lanes if free is None else free:

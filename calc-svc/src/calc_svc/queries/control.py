@@ -6,14 +6,13 @@ from enum import StrEnum
 from typing import NamedTuple
 
 OUT_OF_MEMORY = 77
-"""The exit code of a process that had not enough memory."""
+"""The exit code of a process that did not have enough memory."""
 NICE = 5
-"""The priority of what is done for users' statements: what is calculated for streams goes first where both
-want the same core."""
+"""The priority of work for users' statements: calculations for streams go first if both want one core."""
 
 
 class As(StrEnum):
-    """How a process comes: as the first, as the next that is waited for, or as one that stands by."""
+    """How a process starts: as the first, as the next one that queries wait for, or as one that stands by."""
 
     FIRST = "first"
     NEXT = "next"
@@ -21,11 +20,11 @@ class As(StrEnum):
 
 
 class Ready(NamedTuple):
-    """From the process: it takes statements."""
+    """From the process: it takes statements now."""
 
 
 class Warm(NamedTuple):
-    """From one that stands by: it answers as soon as it ever will."""
+    """From a process that stands by: it answers as quickly now as it ever will."""
 
 
 class Cancel(NamedTuple):

@@ -26,7 +26,7 @@ class QueryLane:
     ) -> pa.Table:
         """As :meth:`calc_svc.spark.session.Lane.run`, in the process for queries.
 
-        :raises PlanError: besides, as :meth:`QueryProcess.talk`.
+        :raises PlanError: also as :meth:`QueryProcess.talk`.
         """
 
         def exchange(talk: Talk) -> Answered:

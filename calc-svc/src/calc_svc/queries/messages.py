@@ -1,6 +1,6 @@
-"""What calc-svc and its process for queries tell each other, over a pipe for each lane.
+"""What calc-svc and its process for queries tell each other, over one pipe per lane.
 
-Rows go as Arrow streams, for a slice of a table is written as the slice alone.
+Rows go as Arrow streams: that writes only the slice of a table that is sent, not the rest of the table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millrace_core.errors import ErrorCode, PlanError
 
 
 class Asked(NamedTuple):
-    """A query to run. ``relations``: rows as Arrow, or files whose members are ``members``."""
+    """A query to run. ``relations``: rows as Arrow, or files, whose members are in ``members``."""
 
     number: int
     sql: str
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """``rows``: as Arrow; or why there are none."""
+    """``rows``: as Arrow; or ``code`` and ``message``: why there are none."""
 
     number: int
     rows: bytes

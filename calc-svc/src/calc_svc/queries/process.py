@@ -1,9 +1,9 @@
-"""A process that works for users' queries, as calc-svc holds it: begun, asked, ended when it cannot be
-stopped; and the one that waits to follow it.
+"""A process that works for users' queries, as calc-svc sees it: calc-svc starts it, asks it, and ends it when
+a query cannot be stopped. A spare process may wait to follow it.
 
-One runs them, with a Spark and a heap of its own, so that no query takes cores, memory or the JVM from what
-is calculated for streams (decision 0066); another plans them (decision 0079). One that stands ready takes its
-place at once when it ends (decision 0072).
+One such process runs queries, with a Spark and a heap of its own, so that no query takes cores, memory or the
+JVM from what is calculated for streams (decision 0066); another plans them (decision 0079). A spare that
+stands ready takes the place of one that ends at once (decision 0072).
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from millrace_service import instant
 TICK = 0.05
 """Seconds between two looks at whether a query is over."""
 TRIES = 3
-"""How often a query is begun whose process ends, but for want of memory."""
+"""How often a query is begun if its process keeps ending, other than from a lack of memory."""
 SPARE_PAUSE = 30.0
-"""Seconds after which one that was to wait, and could not, is tried again."""
+"""Seconds after which a spare process that has ended is started again."""
 SPARE_AFTER = 60.0
-"""Seconds behind the first process: streams that begin, or catch up after a restart, have the cores first."""
+"""Seconds from the first process to the start of the spare: streams that begin, or catch up after a restart,
+have the cores first."""
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """``name``: in logs and ``/healthz``; ``words``: in errors; ``program``: what each process runs;
+    """``name``: for logs and ``/healthz``; ``words``: for errors; ``program``: what each process runs;
     ``stop``: seconds that a query may take to end when it is told to."""
 
     name: str
@@ -51,7 +52,7 @@ class Kind:
 
 # a query's lane is free again within ten seconds
 RUNS = Kind("queries", "the process for queries", (sys.executable, "-m", "calc_svc.queries"), 8.0)
-# planning is not told to end: it does, since statements have limits
+# planning cannot be told to end, but it does end: statements have limits
 PLANS = Kind("planning", "the process that plans queries", (sys.executable, "-m", "calc_svc.planning"), 120.0)
 
 
@@ -60,22 +61,21 @@ class _Ended(Exception):
 
 
 class _Over(Exception):
-    """The query is over, and its lane not free yet."""
+    """The query is over, but its lane is not free yet."""
 
     def __init__(self, why: MillraceError) -> None:
         self.why = why
 
 
 class QueryProcess:
-    """Begins the process, and has another follow it when it has ended; a work of
-    :class:`millrace_service.Life`."""
+    """Starts the process, and another one when it has ended; a work of :class:`millrace_service.Life`."""
 
     def __init__(
         self, lanes: int, admission: Admission, environment: Mapping[str, str] | None = None, *,
         spare: bool = False, kind: Kind = RUNS,
     ) -> None:  # fmt: skip
-        """``lanes``: queries that run side by side; ``admission``: whose may begin; ``spare``: whether
-        another process stands ready to follow."""
+        """``lanes``: how many queries run side by side; ``admission``: decides whose queries may begin;
+        ``spare``: whether another process is to stand ready to follow."""
         self.name, self.stopping = kind.name, threading.Event()
         self._count, self._environment, self._kind = lanes, environment, kind
         self._logger = structlog.get_logger("calc-svc")
@@ -135,7 +135,7 @@ class QueryProcess:
             self.begin()
 
     def _keep_spare(self) -> None:
-        """Have one wait that would follow."""
+        """See to it that a spare process is waiting, if one is wanted."""
         spare = self._spare
         if spare is None:
             if self._wants_spare and time.monotonic() >= self._spare_from:
@@ -149,7 +149,7 @@ class QueryProcess:
             spare.close()
 
     def _note_end(self, child: Child) -> None:
-        """Remember who was there."""
+        """Remember whose queries were running then."""
         with self._changed:
             child.last = child.users.copy() if child.last is None else child.last
             if not (suspects := child.suspects):
@@ -175,7 +175,7 @@ class QueryProcess:
 
     @property
     def spared(self) -> bool:
-        """Whether another one stands ready, and would answer at once."""
+        """Whether another process stands ready, and would answer at once."""
         spare = self._spare
         return spare is not None and spare.warm
 
@@ -185,7 +185,7 @@ class QueryProcess:
             return self._open is not None
 
     def look(self) -> tuple[object, str]:
-        """How often it has begun, and what waits for that."""
+        """How often a process has begun, and what waits for the next one."""
         waits = self._child is None and self._waiting
         return self._begun, f"{self._waiting} queries wait for {self._kind.words}" if waits else ""
 
@@ -199,11 +199,11 @@ class QueryProcess:
     # ------------------------------------------------------------------ queries
 
     def talk(self, query: Query, exchange: Callable[[Talk], Answer]) -> Answer:
-        """What ``exchange`` finds out from the process for the query. It may be begun again, with the next
-        process.
+        """What ``exchange`` finds out from the process for the query. If the process ends, ``exchange`` may
+        be called again, with the next process.
 
-        :raises PlanError: why the query is over; UNAVAILABLE, TIMEOUT or TOO_MANY where it cannot begin;
-            TOO_LARGE where it takes all memory.
+        :raises PlanError: why the query is over; UNAVAILABLE, TIMEOUT or TOO_MANY if it cannot begin;
+            TOO_LARGE if it takes all memory.
         """
         for again in range(TRIES):
             child, line = self._take(query)
@@ -211,7 +211,7 @@ class QueryProcess:
             try:
                 return self._talk(child, line, query, exchange)
             except _Over as over:
-                stops = True  # who has asked does not wait for that
+                stops = True  # in the background: the caller need not wait for that
                 threading.Thread(target=self._stop, args=(child, line, query.user), daemon=True).start()
                 raise over.why from None
             except _Ended:
@@ -243,7 +243,7 @@ class QueryProcess:
     def _open_to(self, query: Query) -> Child | None:
         """The process, if it has a lane for the query.
 
-        :raises PlanError: TOO_MANY where queries of its user are refused.
+        :raises PlanError: TOO_MANY while queries of its user are refused.
         """
         now = time.monotonic()
         if (refused := self._admission.refused(query.user, now)) is not None:
@@ -267,7 +267,7 @@ class QueryProcess:
             return
         if why.code is not ErrorCode.QUERY_TIMEOUT:
             raise why
-        # not its own fault: others have the lanes, or have ended the process
+        # it is not the query's own fault: others have the lanes, or have ended the process
         if self._child is None or self._child.over:
             raise PlanError(ErrorCode.UNAVAILABLE, f"{self._kind.words} is being started: try again") from why
         taken = "all places for queries were taken"
@@ -281,7 +281,7 @@ class QueryProcess:
     def _give(self, child: Child, line: Line, user: User) -> None:
         with self._changed:
             child.users[user] -= 1
-            child.users += Counter()  # without those that have none
+            child.users += Counter()  # drops users without a query
             if child is self._child:
                 self._free.append(line)
                 self._changed.notify_all()
@@ -301,7 +301,7 @@ class QueryProcess:
             raise _Ended from None
 
     def _blame(self, child: Child) -> MillraceError:
-        """What is told to a query whose process has ended."""
+        """The error for a query whose process has ended."""
         together = (child.last or Counter()).total()
         if child.out_of_memory and together == 1:
             return PlanError(
@@ -320,7 +320,7 @@ class QueryProcess:
         return PlanError(ErrorCode.UNAVAILABLE, f"{why}: try again")
 
     def _stop(self, child: Child, line: Line, user: User) -> None:
-        """Have the query end; the lane is free then, or the process gone."""
+        """Have the query end: after this, its lane is free, or the process is gone."""
         if not self._has_stopped(child, line):
             child.kill("another query could not be stopped", user)
         self._give(child, line, user)
@@ -328,7 +328,7 @@ class QueryProcess:
     def _has_stopped(self, child: Child, line: Line) -> bool:
         until = time.monotonic() + self._kind.stop
         while time.monotonic() < until:
-            # what has not begun a job yet is told again
+            # told again and again: the query may not have had a job the first time
             child.cancel(line)
             try:
                 if line.pipe.poll(0.3):
@@ -342,21 +342,21 @@ class QueryProcess:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What is said for one query over the lane that it has."""
+    """The conversation for one query over its lane."""
 
     line: Line
     query: Query
 
     @property
     def number(self) -> int:
-        """Of the query on this lane."""
+        """The number of the query on this lane."""
         return self.line.number
 
     def send(self, message: object) -> None:
         self.line.pipe.send(message)
 
     def receive(self) -> Any:
-        """What the process says next, for which the query waits no longer than it may."""
+        """What the process says next. The query waits for it no longer than it may."""
         while not self.line.pipe.poll(TICK):
             if (why := self.query.over()) is not None:
                 raise _Over(why)

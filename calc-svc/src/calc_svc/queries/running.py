@@ -1,4 +1,4 @@
-"""Which queries of users run, and how each is told that it is to end."""
+"""Which users' queries are running, and how each is told to end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace_core.errors import ErrorCode, MillraceError, PlanError
 
 
 class Shown(msgspec.Struct):
-    """A query that runs, as others are told of it. ``began``: nanoseconds since the epoch; ``took``:
+    """A running query, as it is shown to users. ``began``: nanoseconds since the epoch; ``took``:
     microseconds until now."""
 
     id: str
@@ -30,8 +30,8 @@ class Query:
     def __init__(
         self, sql: str, seconds: float, name: str = "", user: str | None = None, waits: float | None = None
     ) -> None:
-        """``seconds``: how long it may take, waiting included, unless it ``waits`` for as long before;
-        ``name``: by which it can be killed."""
+        """``seconds``: how long it may take, including its wait for a turn. With ``waits``, that wait has its
+        own limit (seconds) and does not count. ``name``: the name under which it can be killed."""
         self.sql, self.name, self.user, self._runs = sql, name, user, seconds
         self._waits = waits is not None
         self.seconds = seconds if waits is None else waits
@@ -44,7 +44,7 @@ class Query:
         self._ended = self._ended or why
 
     def runs(self) -> None:
-        """It waits no longer."""
+        """Its wait for a turn is over."""
         if self._waits:
             self._begin, self.seconds = time.monotonic(), self._runs
 
@@ -76,7 +76,7 @@ class Query:
 
 
 class RunningQueries:
-    """All queries of users that this process is asked. Thread-safe."""
+    """All users' queries that this process has been asked. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,7 +84,7 @@ class RunningQueries:
 
     @contextmanager
     def run(self, query: Query) -> Iterator[Query]:
-        """The query runs."""
+        """The query is running meanwhile."""
         with self._lock:
             self._running.append(query)
         try:
@@ -94,7 +94,8 @@ class RunningQueries:
                 self._running.remove(query)
 
     def kill(self, name: str, user: str | None, by: str) -> None:
-        """End the queries of this name. ``user``: whose they must be, if not anybody's; ``by``: who says so.
+        """End the queries of this name. ``user``: whose they must be (None: anybody's); ``by``: who kills
+        them.
 
         :raises MillraceError: UNKNOWN_QUERY if there is none.
         """

@@ -1,5 +1,5 @@
-"""What the process that runs users' queries does, each in a thread of its own: works of
-:class:`millrace_service.Life`. One that cannot go on ends the process, and calc-svc has another follow."""
+"""What the process that runs users' queries does: works of :class:`millrace_service.Life`, each in a thread
+of its own. If one cannot go on, it ends the process, and calc-svc has another one follow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POOL = "queries"
 WAIT = 1.0
 """Seconds that a step waits for something to do."""
 SOON = 0.1
-"""Seconds between two looks at tasks that are to end; whoever waits for them loses patience by himself."""
+"""Seconds between two looks at tasks that are to end; calc-svc does not wait for them for ever."""
 
 
 class Serving:
@@ -52,10 +52,10 @@ class Serving:
         began = time.monotonic()
         answered = _answer(lane, asked)
         if answered.code == ErrorCode.UNAVAILABLE.name:
-            self.stopping.set()  # what the JVM has ended with is told by the end of this process
+            self.stopping.set()  # the JVM has ended: the exit code of this process will say why
             return
         while answered.code and self._engine.tasks(name):
-            # a task that does not end would keep its core: the lane is not free before
+            # a task that has not ended keeps its core, so the lane is not free before
             time.sleep(SOON)
         self._exhaustion.ended(time.monotonic() - began)
         self._pipe.send(answered)
@@ -65,8 +65,8 @@ class Serving:
 
 
 class Cancelling:
-    """Cancels queries, one after the other: a JVM that hangs must not keep the end of calc-svc from being
-    noticed. Where it does, their process is ended from outside."""
+    """Cancels queries, one after the other, in a thread of its own: a JVM that hangs must not keep this
+    process from noticing that calc-svc has ended. If it hangs, the process is ended from outside."""
 
     def __init__(self, engine: Engine) -> None:
         self.name, self.stopping = "cancelling", threading.Event()
@@ -78,7 +78,7 @@ class Cancelling:
         self._told.put(cancel)
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         try:
@@ -88,19 +88,19 @@ class Cancelling:
         self._engine.cancel(job_name(told.lane, told.number))
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 class Warming:
-    """Warms Spark up beside the queries that may come meanwhile, once. Nobody waits for one that stands by:
-    whoever comes first is to be answered soon."""
+    """Warms Spark up once, beside any queries that come meanwhile. Nobody waits for a process that stands by,
+    so it has the time; and its first query is to be answered soon."""
 
     def __init__(self, engine: Engine, control: Connection) -> None:
         self.name, self.stopping = "warming", threading.Event()
         self._engine, self._control = engine, control
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         self._engine.warm_up()
@@ -108,19 +108,19 @@ class Warming:
         self.stopping.set()
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 class Watching:
-    """Ends the process when Spark's JVM has ended, or does nothing but look for memory: without it there is
-    nothing to be done, and the next process answers sooner."""
+    """Ends the process when Spark's JVM has ended, or does nothing but look for memory. Without the JVM there
+    is nothing to be done, and the next process answers sooner."""
 
     def __init__(self, engine: Engine, exhaustion: Exhaustion) -> None:
         self.name, self.stopping = "watching", threading.Event()
         self._engine, self._exhaustion = engine, exhaustion
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """There is nothing to open."""
 
     def step(self) -> None:
         code = self._engine.wait(WAIT)
@@ -129,18 +129,18 @@ class Watching:
         try:
             collected = self._engine.collected()
         except CUT_OFF:
-            return  # it has ended meanwhile: the next step says with what
+            return  # the JVM has ended meanwhile: the next step finds its exit code
         if self._exhaustion.seen(time.monotonic(), collected):
             structlog.get_logger("calc-svc-queries").warning("the heap is full", **collected._asdict())
-            self._engine.kill()  # it would take long to see that this process is gone
+            self._engine.kill()  # the JVM itself would be slow to notice that this process is gone
             os._exit(OUT_OF_MEMORY)
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 def job_name(lane: int, number: int) -> str:
-    """Of the jobs of a query."""
+    """The name of a query's jobs."""
     return f"query-{lane}-{number}"
 
 
@@ -150,6 +150,6 @@ def _answer(lane: Lane, asked: Asked) -> Answered:
         return Answered(asked.number, ipc_stream(found))
     except MillraceError as error:
         return Answered(asked.number, b"", error.code.name, error.message)
-    # an answer is waited for, whatever happens here
+    # calc-svc waits for an answer, whatever happens here
     except Exception as error:
         return Answered(asked.number, b"", ErrorCode.INTERNAL.name, f"{type(error).__name__}: {error}")

@@ -1,5 +1,5 @@
-"""Spark's daemon of the workers that run analyses. It imports the algorithms once: a worker is then a fork
-away, not two seconds."""
+"""Spark's daemon for the Python workers that run analyses. It imports the algorithms once, so that starting a
+worker takes a fork and not two seconds."""
 
 from __future__ import annotations
 

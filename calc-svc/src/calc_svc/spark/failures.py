@@ -1,4 +1,4 @@
-"""What Spark's failures mean: whose fault they are, in words of ours."""
+"""What Spark's failures mean: whose fault they are, in our own words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from millrace_core.errors import ErrorCode, PlanError
 
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")
-"""What a query raises itself, as Spark words it."""
+"""An error that the query raises itself, as Spark words it."""
 _RESULT_BYTES = re.compile(r"bigger than spark\.driver\.maxResultSize \(([^)]*)\)")
 TOO_MUCH: dict[str, str] = {
     "OutOfMemoryError": "it needs more memory than a query may take",
@@ -16,11 +16,11 @@ TOO_MUCH: dict[str, str] = {
     "COLLECTION_SIZE_LIMIT_EXCEEDED": "it makes more elements of a row than one can hold",
     "StackOverflowError": "it is nested more deeply than Spark can follow",
 }
-"""Words of failures that a query is to blame for which asks for too much."""
+"""Words in failures for which the query is to blame, since it asks for too much; and what to say of them."""
 
 
 def refusal(text: str, otherwise: ErrorCode) -> PlanError:
-    """The error for a failure that Spark tells so; ``otherwise``: the code of one that is not known."""
+    """The error for a failure with this text from Spark; ``otherwise``: the code if it is not a known one."""
     line = first_line(text)
     if found := _RESULT_BYTES.search(text):
         return PlanError(

@@ -1,7 +1,7 @@
-"""When a JVM has no memory any more, though it has not said so yet: the rule. Pure.
+"""The rule for when a JVM has run out of memory, although it has not said so yet. Pure.
 
-With -XX:GCTimeLimit it says so only after several full collections in a row that took nearly all time and
-freed nearly nothing; whoever waits for an answer of the same JVM waits for all of them.
+With -XX:GCTimeLimit it says so only after several full collections in a row that took nearly all of the time
+and freed nearly nothing. Whoever waits for an answer from the same JVM waits for all of these.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections import deque
 from typing import NamedTuple
 
 SPAN = 4.0
-"""Seconds that are judged together."""
+"""The length, in seconds, of the time that is judged."""
 SHARE = 0.6
-"""Of that time: more of it has gone into collections."""
+"""More than this share of that time must have gone into collections."""
 FULL = 2
-"""Full collections in that time: a single one may be slow because the machine is."""
+"""At least so many full collections in that time: a single one may be slow because the machine is."""
 LEFT = 0.95
-"""Of the old generation: more of it was left in use by the last full collection. Spark itself, which spills
-what is beyond, may fill nine tenths of it."""
+"""More than this share of the old generation must still be in use after the last full collection. Spark
+itself may fill nine tenths of it, and spills what is beyond."""
 
 
 class Collected(NamedTuple):
-    """Of a JVM, since it began: ``seconds`` of collections, and how many were ``full``; ``left``: the share
-    of the old generation that the last full one has left in use."""
+    """What a JVM has collected since it began: ``seconds``: the time spent in collections; ``full``: how many
+    were full collections; ``left``: the share of the old generation still in use after the last full one."""
 
     seconds: float
     full: int
@@ -30,22 +30,22 @@ class Collected(NamedTuple):
 
 
 class Exhaustion:
-    """Looks at one JVM again and again. :meth:`ended` may be told by any thread."""
+    """Looks at one JVM again and again. :meth:`ended` may be called by any thread."""
 
     def __init__(self) -> None:
         self._looks = deque[tuple[float, Collected]]()
         self._has_ended = False
         self._full = 0
-        """Full collections that may have been before the end of a query."""
+        """How many of the full collections may date from before the end of the last long query."""
 
     def ended(self, seconds: float) -> None:
-        """A query that took so long is over. If it had the memory, the next full collection finds that free:
-        whoever is there now is not to blame for what the last one has left."""
+        """A query that took ``seconds`` is over. If it had the memory, the next full collection frees that:
+        the queries that are there now are not to blame for what the last collection left in use."""
         if seconds > SHARE * SPAN:
             self._has_ended = True
 
     def seen(self, now: float, collected: Collected) -> bool:
-        """Whether it does little but collect, and finds little; ``now``: seconds of any clock."""
+        """Whether the JVM does little but collect, and frees little; ``now``: seconds of any clock."""
         if self._has_ended:
             self._has_ended, self._full = False, collected.full
         self._looks.append((now, collected))

@@ -1,7 +1,7 @@
-"""Spark's JVM as py4j shows it. What calc-svc uses of Spark without being promised by it is used here alone.
+"""Spark's JVM as py4j shows it. Only this module uses parts of Spark that Spark does not promise to keep.
 
-``tests/integration/calc/test_prepared.py`` fails where a new version of Spark has changed it; until that has
-been run, another version is refused (``millrace_spark.version``).
+``tests/integration/calc/test_prepared.py`` fails if a new version of Spark has changed them; until that test
+has been run, another version is refused (``millrace_spark.version``).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from calc_svc.spark.heap import Collected
 from millrace_spark import require_spark
 
 JVM_OUT_OF_MEMORY = 3
-"""With which a JVM ends that has no memory any more (Java's own, with -XX:+ExitOnOutOfMemoryError)."""
+"""The exit code of a JVM that has run out of memory (Java's own, with -XX:+ExitOnOutOfMemoryError)."""
 
 
 def decode_bytes(value: str, gateway: object = None) -> bytes:
-    """Bytes that the JVM gives: in base64, as py4j's protocol has them."""
+    """Bytes from the JVM, which py4j's protocol has in base64."""
     return standard_b64decode(value)
 
 
-# py4j's own converter runs two calls of Python for each byte: 0.3 s for 5 MB, where this takes 0.02 s
+# py4j's own converter makes two Python calls for each byte: 0.3 s for 5 MB, where this takes 0.02 s
 register_output_converter(BYTES_TYPE, decode_bytes)
 
 
 _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-"""The classes of ours that a JVM has, by its gateway and their names."""
+"""The classes of ours that have been compiled in a JVM, by its gateway and their names."""
 
 
 class Jvm:
@@ -54,9 +54,9 @@ class Jvm:
         self._tasks: Any = self._compiled("OneTask")
 
     def _compiled(self, name: str) -> Any:
-        """An object of a class of ours whose source lies beside this module."""
-        # py4j keeps the methods of a class by the class's name: a second one of that name would be called by
-        # the methods of the first
+        """An object of one of our Java classes, whose source lies beside this module."""
+        # py4j caches methods by the name of their class: it would call a second class of that name with the
+        # methods of the first
         known = _COMPILED.setdefault(self._gateway, {})
         if name not in known:
             compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
@@ -72,14 +72,14 @@ class Jvm:
         return process is None or process.poll() is None
 
     def wait(self, seconds: float) -> int | None:
-        """Wait until its process has ended; its exit code. None: it has not, after so long."""
+        """Wait until its process has ended; returns its exit code, or None if it has not ended by then."""
         try:
             return int(self._gateway.proc.wait(seconds))
         except TimeoutExpired:
             return None
 
     def collected(self) -> Collected:
-        """What it has collected until now. Waits for a collection that goes on."""
+        """What it has collected until now. Waits for a collection that is going on."""
         millis, full, left, most = map(int, self._collections.told().split())
         return Collected(millis / 1000, full, left / most)
 
@@ -88,7 +88,7 @@ class Jvm:
         return self._compiled("Collections")
 
     def cancel(self, group: str) -> None:
-        """Cancel the jobs of a group, and those that it is going to have; and the task of that name."""
+        """Cancel the present and future jobs of a group, and the task of that name."""
         self._jsc.cancelJobGroupAndFutureJobs(group)
         self._tasks.cancel(group)
 
@@ -100,8 +100,8 @@ class Jvm:
     # ------------------------------------------------------------------ relations whose rows change
 
     def cell(self, frame: DataFrame) -> Any:
-        """The array whose one element is the frame's rows from now on, an Arrow record batch; None if they
-        are not in one place. The frame must be of rows that were handed over as an RDD."""
+        """The array whose one element holds the frame's rows from now on, as an Arrow record batch; None if
+        they are not in one place. The frame's rows must have been handed over as an RDD."""
         rdd = frame._jdf.queryExecution().analyzed().rdd()
         while rdd.getClass().getSimpleName() != "ParallelCollectionRDD":
             rdd = rdd.dependencies().apply(0).rdd()
@@ -116,15 +116,15 @@ class Jvm:
     # ------------------------------------------------------------------ plans
 
     def plan(self, frame: DataFrame) -> tuple[Any, Any]:
-        """The frame in Spark's own words, and its physical plan (``toString`` tells its nodes)."""
+        """The frame as a JVM object, and its physical plan (``toString`` tells its nodes)."""
         return frame._jdf, frame._jdf.queryExecution().executedPlan()
 
     def task(self, jdf: Any, plan: Any, cells: Sequence[Any], properties: Any) -> Any:
-        """What computes the plan in the thread that asks for it: its ``run`` takes what is to be in the
-        cells, its name for :meth:`cancel` and how many bytes it may give, and gives Arrow record batches
+        """A task that computes the plan in the thread that asks for it. Its ``run`` takes what to put into
+        the cells, a name for :meth:`cancel` and how many bytes it may give, and gives Arrow record batches
         (``OneTask.java``).
 
-        :raises Py4JError: where the plan needs several partitions.
+        :raises Py4JError: if the plan needs several partitions.
         """
         given = self._lists()
         for cell in cells:
@@ -133,7 +133,7 @@ class Jvm:
         return self._tasks.of(rdd, properties, given)
 
     def properties(self, session: SparkSession) -> Any:
-        """What tasks read of the session's settings: Spark hands them over with each of its own jobs."""
+        """The session's settings as tasks read them: Spark hands them over with each of its own jobs."""
         found = self._jvm.java.util.Properties()
         settings = session._jsparkSession.sessionState().conf().getAllConfs()
         found.putAll(self._sequences.asJava(settings))

@@ -2,12 +2,12 @@
 
 Most of a small job's time goes into planning, and into making it a job: parsing, analysing and optimising the
 same text again, shipping a task, fetching what it gives. A :class:`Prepared` keeps the planned query with the
-RDDs that Spark made of it, and changes only the bytes in the one partition of each relation; then it computes
-the result as one task, in the JVM's thread that it asks. That is sound where nothing below keeps what an
-earlier run has computed, so broadcasts and subqueries are refused, and functions that shall give something
-else each time.
+RDDs that Spark made of it, and changes only the bytes in the one partition of each relation. Then it computes
+the result as one task, in the JVM thread that was asked. That is sound only if nothing in the plan keeps what
+an earlier run has computed. So broadcasts and subqueries are refused, and functions that should give
+something else each time.
 
-What of that nobody promises is in ``jvm.py`` and ``OneTask.java``.
+Whatever of this Spark does not promise is in ``jvm.py`` and ``OneTask.java``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from calc_svc.spark.jvm import Jvm
 
 INLINE_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
-"""Rows of at most this many bytes become a part of the plan, more become an RDD."""
+"""The setting for how many bytes of rows become a part of the plan; more become an RDD."""
 FREE_OF_STATE = frozenset({
     "CartesianProduct", "Coalesce", "CollectLimit", "Expand", "Filter", "Generate", "GlobalLimit",
     "HashAggregate", "InputAdapter", "LocalLimit", "LocalTableScan", "ObjectHashAggregate", "OneRowRelation",
@@ -40,9 +40,9 @@ FREE_OF_STATE = frozenset({
 })  # fmt: skip
 """Nodes of physical plans that compute everything anew in each job."""
 EXCHANGE = "Exchange"
-"""Keeps its shuffle files. Where all is in one partition it moves nothing, and is left out."""
-MOST_BYTES = 2**31 - 1  # of a result, where nobody says less: more do not fit
-BY_VALUE = 64 * 1024  # bytes that are handed over in a call; more go through a file
+"""This node keeps its shuffle files. If everything is in one partition it moves nothing, and is left out."""
+MOST_BYTES = 2**31 - 1  # of a result, unless the caller says less: more do not fit
+BY_VALUE = 64 * 1024  # how many bytes are handed over in a call; more go through a file
 _LENGTH = struct.Struct(">i")
 _NODE = re.compile(r"[\s:+|-]*(?:\*\(\d+\) )?(\w+)")
 _VARIES = re.compile(r"\b(rand|randn|random|uuid|shuffle)\s*\(", re.IGNORECASE)
@@ -58,9 +58,9 @@ class Prepared:
     def __init__(
         self, jvm: Jvm, session: SparkSession, sql: str, relations: Mapping[str, pa.Table], timezone: str
     ) -> None:
-        """Plan it; the relations' rows are of no importance, their columns are.
+        """Plan the query. The relations' columns matter for that, their rows do not.
 
-        :raises NotPrepared: where the plan has something that is not free of state.
+        :raises NotPrepared: if the plan has something that is not free of state.
         :raises PySparkException: what Spark refuses.
         """
         if _VARIES.search(sql):
@@ -79,12 +79,12 @@ class Prepared:
                 session.catalog.dropTempView(name)
         _check(plan)
         self._schema = to_arrow_schema(frame.schema, timezone="UTC")
-        # it holds the RDDs alone: they need a third of the heap that the plan takes
+        # the task holds only the RDDs: they need a third of the heap that the plan takes
         self._task = jvm.task(jdf, plan, cells, jvm.properties(session))
 
     def _leaf(self, session: SparkSession, name: str, relation: pa.Table) -> Any:
-        """Register the relation: the array whose one element is its rows, an Arrow record batch."""
-        # an empty one would become a part of the plan
+        """Register the relation; returns the array whose one element is its rows, an Arrow record batch."""
+        # an empty relation would become a part of the plan
         row = relation.slice(0, 1) if relation.num_rows else _one_row(relation.schema)
         frame = session.createDataFrame(row)
         cell = self._jvm.cell(frame)
@@ -96,9 +96,9 @@ class Prepared:
     def run(
         self, relations: Mapping[str, pa.Table], name: str = "", most_bytes: int = MOST_BYTES
     ) -> pa.Table:
-        """The result over these rows. ``name``: by which it can be cancelled.
+        """The result over these rows. ``name``: under which it can be cancelled.
 
-        :raises Py4JError: where it fails, was cancelled, or gives too many bytes.
+        :raises Py4JError: if it fails, was cancelled, or gives too many bytes.
         """
         with ExitStack() as files:
             given = [_framed(_one_batch(relations[name]), files) for name in self._names]
@@ -113,7 +113,7 @@ class Prepared:
 
 
 def _framed(batch: pa.RecordBatch, files: ExitStack) -> bytes:
-    """The rows as ``OneTask.run`` takes them: many go through a file, one of these ``files``."""
+    """The rows as ``OneTask.run`` takes them. Many rows go through a file, which ``files`` removes later."""
     if batch.nbytes <= BY_VALUE:
         value = batch.serialize()
         return _LENGTH.pack(len(value)) + value.to_pybytes()
@@ -134,7 +134,7 @@ def _one_row(schema: pa.Schema) -> pa.Table:
 
 
 def _check(plan: Any) -> None:
-    """:raises NotPrepared: unless each node of the physical plan is known to keep nothing."""
+    """:raises NotPrepared: unless each node of the physical plan is known to keep no state."""
     for line in plan.toString().splitlines():
         node = _NODE.match(line)
         name = node[1].removesuffix("Exec") if node else line
@@ -147,13 +147,13 @@ Key = tuple[str, str, str, tuple[tuple[str, pa.Schema], ...]]
 
 
 class Asked(Protocol):
-    """On whose behalf a query runs. ``name``: by which it can be cancelled; ``most_bytes``: of its result."""
+    """What a query runs for. ``name``: under which it can be cancelled; ``most_bytes``: of its result."""
 
     name: str
     most_bytes: int
 
     def begin(self) -> None:
-        """It waits for a place no longer."""
+        """Its wait for a place is over."""
 
     def check(self) -> None:
         """:raises PlanError: why it is to end, if it is."""
@@ -166,13 +166,13 @@ Borrow = Callable[[], AbstractContextManager[SparkSession]]
 class PreparedQueries:
     """The queries of one pool: a text that comes a second time is prepared. Thread-safe.
 
-    Streams whose queries read alike have the same text, so there are as many copies of a query as were ever
-    run side by side.
+    Streams with equal queries share the same text, so there are as many copies of a query as ever ran side by
+    side.
     """
 
     def __init__(self, jvm: Jvm, at_once: int, most: int = 1_000) -> None:
-        """``at_once``: how many run side by side; ``most``: queries that are kept, the ones used last; each
-        takes some 0.07 MB of Spark's heap."""
+        """``at_once``: how many run side by side; ``most``: how many queries are kept, the most recently used
+        ones; each takes some 0.07 MB of Spark's heap."""
         self._jvm, self._most = jvm, most
         self._room = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
@@ -180,18 +180,18 @@ class PreparedQueries:
         self._refused: LRUCache[Key, bool] = LRUCache(4 * most)
         """Those that cannot be prepared."""
         self._free: OrderedDict[Key, list[Prepared]] = OrderedDict()
-        """Those that nobody runs. A text has several copies, which go one by one."""
+        """Those that nobody is running. A text may have several copies, which are dropped one by one."""
         self._count = 0
 
     def run(
         self, kind: str, session: Borrow, sql: str, relations: Mapping[str, pa.Table], timezone: str,
         asked: Asked | None = None,
     ) -> pa.Table | None:  # fmt: skip
-        """The result; None where the query must be planned again, as any other.
+        """The result; None if the query must be planned again, like any other.
 
-        That is so too where it fails: it may be the fault of what is kept, and planned again it tells of its
-        own fault as other queries do. ``session``: of this ``kind``, borrowed where the query is prepared;
-        ``asked``: on whose behalf it runs, and may be cancelled.
+        It is also None if the query fails: that may be the fault of what is kept; if it is the query's own
+        fault, planning it again tells so as for other queries. ``session``: of this ``kind``, borrowed if the
+        query is to be prepared; ``asked``: what it runs for, and by which it may be cancelled.
         """
         key = (kind, sql, timezone, tuple((name, table.schema) for name, table in relations.items()))
         prepared, wanted = self._take(key)
@@ -218,8 +218,8 @@ class PreparedQueries:
         return found
 
     def _take(self, key: Key) -> tuple[Prepared | None, bool]:
-        """The prepared query, which nobody else gets now; else whether it should be prepared. Texts with
-        constants in them come once: they push nothing out."""
+        """The prepared query, which nobody else gets meanwhile; if there is none, whether it should be
+        prepared. Texts with constants in them come only once, and so push nothing out."""
         with self._lock:
             if self._refused.get(key):
                 return None, False

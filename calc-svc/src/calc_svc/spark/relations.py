@@ -1,4 +1,4 @@
-"""What a query reads, by the names that it has in the query: rows at hand, or in files."""
+"""What a query reads, by its names in the query: rows in memory, or in files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Parquet:
-    """Rows in files: columns (name in the file, name to have), times (inclusive). ``schema``: what to read of
-    the files, as DDL; a file from before a column was added has NULL in it."""
+    """Rows in files: columns (name in the file, name in the query), times (inclusive). ``schema``: what to
+    read of the files, as DDL; a file from before a column was added gives NULL for it."""
 
     files: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]

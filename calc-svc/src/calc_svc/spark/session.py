@@ -26,7 +26,7 @@ from millrace_core.errors import ErrorCode, PlanError
 from millrace_service import load_settings
 from millrace_spark import JVM, SparkSettings, start_spark
 
-# without memory threads of Spark would die one by one, and leave what waits for them waiting
+# otherwise, out of memory, Spark's threads would die one by one, and what waits for them would wait for ever
 _OPTIONS = "-Duser.timezone=UTC -Xss32m -XX:+ExitOnOutOfMemoryError"
 SETTINGS: dict[str, str] = {
     JVM: f"{_OPTIONS} -XX:+UseSerialGC",
@@ -47,7 +47,7 @@ MEDIUM: dict[str, str] = {
     # Spark does not know how few rows there are, and would spread them
     "spark.sql.defaultSizeInBytes": "1000",
     "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
-    # what is kept planned has no exchanges, so there is nothing to be used twice
+    # queries that are kept planned have no exchanges, so there is nothing to reuse
     "spark.sql.exchange.reuse": "false",
 }
 # Compiling costs more than it saves on few rows.
@@ -58,10 +58,10 @@ SMALL: dict[str, str] = MEDIUM | {
 IMPATIENT: dict[str, str] = {
     JVM: f"{_OPTIONS} -XX:+UseParallelGC -XX:ParallelGCThreads=2 -XX:GCTimeLimit=80 -XX:GCHeapFreeLimit=10"
 }
-"""A JVM that has no memory any more if it does little but look for some: that could take minutes, and with
-it whatever else runs there."""
+"""For a JVM that counts as out of memory if it does little but look for some: that could go on for minutes,
+and hold up whatever else runs there."""
 CUT_OFF = (Py4JNetworkError, OSError, EOFError)
-"""What comes of a JVM that ends in the middle of a call, or is called after that."""
+"""The errors of calls to a JVM that ends in the middle of the call, or has ended before."""
 WARM_UP_SECONDS = 300.0
 """How long the first queries may keep the warm-up waiting."""
 SMALL_ROWS = 5_000
@@ -83,7 +83,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlanningSessions:
-    """Where Spark plans one query at a time: temporary views of one place are not seen by another."""
+    """A place, where Spark plans one query at a time. One place does not see another's temporary views."""
 
     small: SparkSession
     medium: SparkSession
@@ -93,8 +93,8 @@ class PlanningSessions:
         self, kind: JobSize, pool: str, sql: str, relations: Mapping[str, Relation], timezone: str,
         limit: int | None, asked: Asked | None = None,
     ) -> pa.Table:  # fmt: skip
-        """Plan and run it, in a job of its own; at most one row more than ``limit``. ``asked``: on whose
-        behalf, and under which name (None: as this thread's jobs are named).
+        """Plan and run it, in a job of its own; gives at most one row more than ``limit``. ``asked``: what it
+        runs for, and under which name (None: as this thread's jobs are named).
 
         :raises PlanError: what Spark refuses.
         """
@@ -236,11 +236,12 @@ class Engine:
         lanes: Mapping[str, int] | None = None, settings: SparkSettings | None = None, *,
         keeps_planned: bool = True, conf: Mapping[str, str] | None = None, starts: bool = True,
     ) -> None:  # fmt: skip
-        """``places``: pool -> how many of its jobs run side by side; ``lanes``: how many lanes share these
-        (otherwise one has each); ``settings``: where Spark runs (None: as the environment says);
-        ``keeps_planned``: whether queries stay planned; ``conf``: more of Spark's settings; ``starts``: not
-        only once :meth:`start` is called. Before that no lane is free."""
-        # workers of Python are few, and run algorithms that would each take all cores
+        """``places``: pool -> how many of its jobs run side by side; ``lanes``: pool -> how many lanes share
+        these places (otherwise one for each place); ``settings``: where Spark runs (None: as the environment
+        says); ``keeps_planned``: whether queries stay planned; ``conf``: more of Spark's settings;
+        ``starts``: whether to start now, and not only when :meth:`start` is called. No lane is free before
+        the start."""
+        # there are few Python workers, but each one's algorithms would take all cores
         self._new_root = partial(
             start_spark, settings or load_settings(SparkSettings), "millrace-calc", cores, memory,
             SETTINGS | {"spark.sql.shuffle.partitions": str(cores), **(conf or {})},
@@ -256,7 +257,7 @@ class Engine:
             self.start()
 
     def start(self) -> None:
-        """Start Spark, unless it is there."""
+        """Start Spark, unless it has been started."""
         if self._jvm is not None:
             return
         self._root = self._new_root()
@@ -278,8 +279,8 @@ class Engine:
         return session
 
     def warm_up(self) -> None:
-        """Run jobs of the usual kind, unless that has been done: the first ones of a cold JVM take seconds, a
-        new session's a moment."""
+        """Run jobs of the usual kind, unless that has been done: the first jobs of a cold JVM take seconds,
+        and the first ones of a new session still a moment."""
         if self._warm:
             return
         rows = pa.table({"_tid": [0, 1, 1], "v": [1.0, 2.0, None], "tbname": ["a", "b", "b"]})
@@ -291,7 +292,7 @@ class Engine:
         )
         many = pa.concat_tables([rows] * (SMALL_ROWS // rows.num_rows + 1))
         first, *_ = self._counts
-        # places come in turn; what calculates meanwhile has others
+        # each turn borrows the next place; calculations that run meanwhile have the others
         for pool in (first, first, *(pool for pool, count in self._counts.items() for _ in range(count))):
             with _borrowed(self._places[pool]) as place:
                 place.run("small", pool, sql, {"src": rows, "_trig": trig}, "UTC", many.num_rows)
@@ -318,7 +319,7 @@ class Engine:
         return self._jvm is not None and self._jvm.alive
 
     def wait(self, seconds: float) -> int | None:
-        """Wait until Spark's JVM has ended; its exit code. None: it has not, after so long."""
+        """Wait until Spark's JVM has ended; returns its exit code, or None if it has not ended by then."""
         return self._started.wait(seconds)
 
     def collected(self) -> Collected:
@@ -346,8 +347,8 @@ class Engine:
         self._started.kill()
 
     def tasks(self, name: str) -> int:
-        """How many tasks of this name run. A job that is cancelled is over for Spark at once; its tasks are
-        when they look."""
+        """How many tasks of this name are running. For Spark a cancelled job is over at once, but its tasks
+        are over only when they notice."""
         tracker = self._root.sparkContext.statusTracker()
         jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(name))
         stages = {stage for job in jobs if job is not None for stage in job.stageIds}

@@ -16,8 +16,8 @@ from millrace_core.wire.topics import wal_topic
 
 
 class CatalogView:
-    """``lock`` guards ``catalog``. ``position``: the first offset of the
-    catalog topic that has not been read yet; ``status_position``: the same of the ``status`` topic."""
+    """``lock`` guards ``catalog``. ``position``: the first offset of the catalog topic that has not been read
+    yet; ``status_position``: the same of the ``status`` topic."""
 
     def __init__(self) -> None:
         self.catalog = Catalog()
@@ -27,7 +27,7 @@ class CatalogView:
         self.statuses: dict[bytes, AnyStatus] = {}
         """The last record of each key of the ``status`` topic."""
         self.definitions = 0
-        """Grows with every change of a database, table or anode: plans made before may be out of date."""
+        """Grows with every change of a database, table or anode: older plans may then be out of date."""
         self._streams: dict[int, StreamEntry] = {}
         self._pauses: set[tuple[int, int]] = set()
         self._problems: dict[bytes, status.Problem] = {}
@@ -36,7 +36,7 @@ class CatalogView:
     def apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take in a message of the topic ``catalog``.
 
-        :raises WireError: for one that is not as the topic's are; it has been passed over.
+        :raises WireError: if it is no valid message of the topic; it has been passed over.
         """
         with self.lock:
             self.position = offset + 1
@@ -50,7 +50,7 @@ class CatalogView:
     def apply_status(self, key: bytes | None, value: bytes | None) -> None:
         """Take in a message of the topic ``status``.
 
-        :raises WireError: for one that is not as the topic's are; nothing has changed.
+        :raises WireError: if it is no valid message of the topic; nothing has changed.
         """
         found = status.read(key, value)
         if key is None or isinstance(found, Diagnosis):
@@ -73,19 +73,19 @@ class CatalogView:
                 (self._pauses.discard if value is None else self._pauses.add)((uid, partition))
 
     def part(self, wanted: Iterable[tuple[str, str]], *, families: bool) -> Catalog:
-        """As :meth:`Catalog.part`: whoever plans holds no lock meanwhile."""
+        """As :meth:`Catalog.part`: a copy, so that whoever plans need not hold the lock meanwhile."""
         with self.lock:
             return self.catalog.part(wanted, families=families)
 
     def buried(self) -> dict[str, dict[int, int]]:
-        """How far topics have their dead letters: topic -> partition -> the first offset that was not looked
-        at."""
+        """How far the dead letters of topics have been written: topic -> partition -> the first offset that
+        was not looked at."""
         with self.lock:
             found = [one for one in self.statuses.values() if isinstance(one, status.Buried)]
             return {one.topic: one.offsets for one in found}
 
     def failure(self, uid: int) -> str:
-        """Why a calculation of a stream failed; empty while none has."""
+        """Why a calculation of a stream failed; empty if none has."""
         with self.lock:
             found = self.statuses.get(status.key(status.StreamFailure(uid, "")))
             return found.message if isinstance(found, status.StreamFailure) else ""
@@ -107,7 +107,7 @@ class CatalogView:
 
     def waits(self, uid: int) -> str:
         """Why nothing of a stream can be calculated now: it is paused, or a table that it needs cannot be
-        used; empty while something can."""
+        used; empty if it can be calculated."""
         message = self.paused(uid)
         with self.lock:
             entry = self._streams.get(uid)
@@ -191,7 +191,7 @@ class CatalogView:
             return list(self.catalog.children_of(table))
 
     def learn(self, child: Child) -> None:
-        """A child that registered itself: in force at once, before the gateway's record comes."""
+        """A child that registered itself: it counts at once, before the gateway's record comes."""
         with self.lock:
             if (child.db, child.name) not in self.catalog.children:
                 self.catalog.apply(key_of(child), encode(child))

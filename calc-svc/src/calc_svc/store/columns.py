@@ -26,8 +26,8 @@ def arrow_type(type_: DataType) -> pa.DataType:
 
 
 def stored_name(name: str) -> str:
-    """A column's name in files: anything but ``[a-z0-9_]`` becomes ``-xx`` per byte, for Delta refuses some
-    characters and does not tell upper from lower case."""
+    """A column's name in files: any character outside ``[a-z0-9_]`` becomes ``-xx`` per byte, for Delta
+    refuses some characters and does not distinguish upper and lower case."""
     return "".join(c if _PLAIN.match(c) else "".join(f"-{b:02x}" for b in c.encode()) for c in name)
 
 

@@ -29,15 +29,15 @@ from millrace_core.store.run import Run
 from millrace_core.store.search import Ints
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 
-# no column's stored name begins so: "-" is followed by two hexadecimal digits there
+# no column's stored name begins like these: there "-" is followed by two hexadecimal digits
 NAME = "-tbname"
 PLACE = "-place"  # where in the log the row was written last; NULL in files from before it was kept
-FIRST = "-first"  # where it was written first; NULL: where it was last, as in files from before this
+FIRST = "-first"  # where it was written first; NULL: the same place, as in files from before this column
 COMPACT_FILES = 48
 COMPACT_BYTES = 64 * 1024 * 1024
 KEEP_SECONDS = 600.0
-"""How long files stay that a table has no more, where nobody says: a query that has begun may read them."""
-LOOK_SECONDS = 120.0  # between two looks for files that the table does not have any more
+"""How long files that a table no longer has are kept by default: a query that has begun may read them."""
+LOOK_SECONDS = 120.0  # between two looks for files that the table no longer has
 Filter = tuple[str, str, object]
 """(column, comparison, value)."""
 
@@ -46,7 +46,7 @@ LOG = "_delta_log"
 
 
 def sync_path(path: Path) -> None:
-    """It is on the disk."""
+    """Make sure that the path is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -72,7 +72,7 @@ class DamagedTable(MillraceError):
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Rows as they are stored: each one's table, the table's columns, and where in the log it was written
+    """Rows as they are stored: for each, its table, the table's columns, and where in the log it was written
     last and first."""
 
     names: pl.Series
@@ -84,8 +84,8 @@ class StoredRows:
 class DeltaRows:
     """The Delta table of one Millrace table. One thread writes; any may read.
 
-    ``keep_seconds``: how long files stay that the table has no more, and its log's entries: longer than any
-    query may take.
+    ``keep_seconds``: how long files that the table no longer has are kept, and the entries of its log: longer
+    than any query may take.
     """
 
     def __init__(self, path: Path, table: Table, keep_seconds: float = KEEP_SECONDS) -> None:
@@ -93,13 +93,13 @@ class DeltaRows:
         self._keep_seconds = keep_seconds
         self._commits = 0
         self._dead: dict[str, float] = {}
-        """Files that are no longer the table's, and since when (monotonic) that is known."""
+        """Files that the table no longer has -> since when (monotonic) that has been known."""
         self._looked = time.monotonic()
         self.evolve(table)
 
     def evolve(self, table: Table) -> None:
-        """Use these columns of the table from now on. Files keep a column under its identity: old ones
-        have a new column as NULL, and nothing reads a dropped one."""
+        """Use these columns of the table from now on. Files keep a column under its identity: in old files, a
+        new column is NULL, and a dropped one is not read any more."""
         self.table = table
         self.fields = [(c.name, stored_name(c.identity), arrow_type(c.type)) for c in table.columns]
         self.key = self.fields[0][1]
@@ -112,7 +112,7 @@ class DeltaRows:
     def open(self) -> DeltaTable | None:
         """None before the first commit; :raises DamagedTable: for files that are not a whole Delta table."""
         uri = str(self.path)
-        # asked first: the writer may make the table meanwhile, and writes nothing before its log
+        # asked first: the writer may create the table meanwhile, and it writes the log before anything else
         there = any(self.path.glob("*.parquet")) or any(self.path.glob(f"{LOG}/*.json"))
         with self._readable():
             if DeltaTable.is_deltatable(uri):
@@ -140,7 +140,7 @@ class DeltaRows:
         return {partition: version for partition, version in versions.items() if version is not None}
 
     def reached(self, app: str) -> int:
-        """The number that a commit has recorded for something else; 0: none has."""
+        """The number that a commit has recorded for something other than the WAL; 0: none has."""
         delta = self.open()
         return (0 if delta is None else delta.transaction_version(app)) or 0
 
@@ -149,8 +149,8 @@ class DeltaRows:
         said: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
         """Make the flush durable. Deletions go first, in a commit of their own: after a crash between the two
-        they are replayed from the old positions, to the same end. ``said``: numbers that stand for other
-        files of the table (:meth:`reached`)."""
+        commits they are replayed from the old positions, with the same result. ``said``: numbers to record
+        for other files of the table (:meth:`reached`)."""
         opened = self.open()
         before = -1 if opened is None else opened.version()
         delta = self._with_columns(opened or self._create())
@@ -174,7 +174,7 @@ class DeltaRows:
         self._commits += 1
 
     def _sync(self, before: int) -> None:
-        """Everything up to this version is on disk: the WAL may forget it."""
+        """Make sure that everything after version ``before`` is on the disk: the WAL may forget it then."""
         log = self.path / LOG
         for version in range(before + 1, (self._version() or 0) + 1):
             entry = log / f"{version:020}.json"
@@ -198,7 +198,7 @@ class DeltaRows:
         return DeltaTable.create(str(self.path), self.schema, configuration=configuration)
 
     def _with_columns(self, delta: DeltaTable) -> DeltaTable:
-        """Columns that are newer than the files (the place among them) are NULL in their rows."""
+        """Add columns that are newer than the files (such as the place): they are NULL in the files' rows."""
         there = {field.name for field in delta.schema().fields}
         new = [field for field in self.schema if field.name not in there]
         if new:
@@ -216,7 +216,7 @@ class DeltaRows:
     def _merge(self, delta: DeltaTable, rows: pa.Table, flush: Flush, properties: CommitProperties) -> None:
         second = next((stored_name(c.identity) for c in self.table.columns[1:] if c.composite_key), None)
         low, high = int(flush.changed.ts.min()), int(flush.changed.ts.max())
-        # the bounds let it pass over the files that hold none of the changed rows
+        # the bounds let the merge skip files that hold none of the changed rows
         matches = [f't."{NAME}" = s."{NAME}"', f't."{self.key}" = s."{self.key}"']
         matches += [f't."{self.key}" >= {low}', f't."{self.key}" <= {high}']
         if second:
@@ -224,13 +224,13 @@ class DeltaRows:
         merger = delta.merge(
             rows, " AND ".join(matches), source_alias="s", target_alias="t", commit_properties=properties
         )
-        # of a row that has left the memory only its file knows where it was written first
+        # where a row that has left the memory was written first is known only to its file
         began = {f"t.`{FIRST}`": f"coalesce(t.`{FIRST}`, t.`{PLACE}`, {NOWHERE})"}
         cells = {f"t.`{name}`": f"s.`{name}`" for name in rows.column_names if name != FIRST}
         merger.when_matched_update(cells | began).when_not_matched_insert_all().execute()
 
     def _rows(self, run: Run, names: Sequence[str], delta: DeltaTable) -> pa.Table:
-        """The run with the columns of the Delta table: those that were dropped are NULL."""
+        """The run's rows with the columns of the Delta table; dropped columns are NULL."""
         tbname = pl.Series(np.array(names, dtype=object)[run.child].tolist(), dtype=pl.String)
         table = run.data.to_arrow()
         columns: list[object] = [tbname.to_arrow().cast(pa.string()), pa.array(run.place, pa.int64())]
@@ -247,7 +247,7 @@ class DeltaRows:
         return self._read([(self.key, ">=", low), (self.key, "<=", high)])
 
     def read_at(self, names: Sequence[str], ts: Sequence[int]) -> StoredRows:
-        """Rows of these tables at these times (of all pairs of both)."""
+        """Rows of any of these tables at any of these times."""
         return self._read([(NAME, "in", sorted(set(names))), (self.key, "in", sorted(set(ts)))])
 
     def read_written(self, spans: Spans, high: int) -> StoredRows:
@@ -259,7 +259,7 @@ class DeltaRows:
         return self._read(*([(PLACE, ">=", first), (PLACE, "<", end), until] for first, end in spans))
 
     def _read(self, *filters: list[Filter]) -> StoredRows:
-        """Rows that meet all of one of the lists."""
+        """Rows that meet all conditions of at least one of the lists."""
         delta = self.open()
         if delta is None:
             return self.rows_of(self.schema.empty_table())
@@ -267,7 +267,7 @@ class DeltaRows:
             return self.rows_of(delta.to_pyarrow_table(filters=list(filters)))
 
     def rows_of(self, found: pa.Table) -> StoredRows:
-        """The rows of a file's columns."""
+        """The rows that a file's columns hold."""
         cells: list[Any] = [
             found[stored] if stored in found.column_names else pa.array([None] * len(found), type_)
             for _, stored, type_ in self.fields
@@ -301,7 +301,7 @@ class DeltaRows:
         return [uri.removeprefix("file://") for uri in uris]
 
     def expire(self, cut: int) -> None:
-        """Rows with ``ts < cut`` are gone."""
+        """Remove the rows with ``ts < cut``."""
         delta = self.open()
         if delta is not None:
             before = delta.version()
@@ -324,8 +324,8 @@ class DeltaRows:
             self.vacuum(now)
 
     def vacuum(self, now: float) -> None:
-        """Remove files that the table has not had for a while (Delta itself knows whole hours only). Files
-        that this process has not seen being replaced have to wait as well."""
+        """Remove files that the table has not had for a while (Delta itself only knows whole hours). If this
+        process did not see a file being replaced, that file has to wait as long from now."""
         delta = self.open()
         if delta is None:
             return

@@ -36,7 +36,7 @@ class Messages:
 
     @property
     def places(self) -> Ints:
-        """Where in the log each stands."""
+        """The place of each in the log."""
         parts = [
             np.array(some.offsets, dtype=np.int64) + place_of(some.partition, 0) for some in self.stretches
         ]
@@ -44,7 +44,7 @@ class Messages:
 
     @property
     def ends(self) -> dict[int, int]:
-        """Partition -> the offset behind the last of them."""
+        """Partition -> the offset after the last of them."""
         found: dict[int, int] = {}
         for some in self.stretches:
             found[some.partition] = max(some.end, found.get(some.partition, 0))
@@ -80,7 +80,7 @@ NONE = Messages(())
 
 
 def by_topic(stretches: Iterable[Stretch]) -> dict[str, Messages]:
-    """What was read from several topics."""
+    """What was read from several topics, by topic."""
     found: dict[str, list[Stretch]] = {}
     for some in stretches:
         found.setdefault(some.topic, []).append(some)

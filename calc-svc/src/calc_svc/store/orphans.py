@@ -1,7 +1,8 @@
 """Topics that are named like those of tables but belong to none: what is written there becomes dead letters.
 
-How far each was looked at is a record of the topic ``status``, so that a restart makes no letter again and
-misses none. The same is said of tables' topics, of which more is read again than was taken last.
+How far each was looked at is recorded in the topic ``status``, so that after a restart no letter is written
+again and none is missed. The same is recorded for tables' topics, for after a restart these are read again
+from before what was taken last.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
 
 
 class Orphans:
-    """``topics``: those that are read. ``said``: how far topics were looked at, as ``status`` says it. Used
-    by one thread."""
+    """``topics``: those that are being read. ``said``: how far topics were looked at, according to
+    ``status``. Used by one thread."""
 
     def __init__(self, log: Log, said: Callable[[], Mapping[str, Mapping[int, int]]]) -> None:
         self._log, self._said = log, said
@@ -31,13 +32,13 @@ class Orphans:
         """How far topics were looked at, if that has changed since the start."""
 
     def left_behind(self, topics: Collection[str]) -> None:
-        """Topics of tables that were dropped before this start: what is in them was these tables'."""
+        """Topics of tables that were dropped before this start: what is in them belonged to these tables."""
         there = set(self._log.topics(WAL_PREFIX))
         self._left |= {topic: self._log.end_offsets(topic) for topic in topics if topic in there}
 
     def leave(self, topic: str) -> dict[int, int] | None:
-        """The topic's table is gone: what is in it was the table's, what comes later belongs to no table.
-        Returns where that begins; None if the topic is gone too."""
+        """The topic's table is gone: what is in the topic belonged to the table, what comes later belongs to
+        none. Returns where that begins; None if the topic is gone, too."""
         self._seen_at[topic] = float("inf")
         if topic not in self._log.topics(topic):
             return None
@@ -45,7 +46,7 @@ class Orphans:
         return self._log.end_offsets(topic)
 
     def adopt(self, topic: str, ends: Mapping[int, int]) -> None:
-        """The topic has a table; ``ends``: of its partitions now."""
+        """The topic has a table now; ``ends``: the present ends of its partitions."""
         self.topics.discard(topic)
         self._left.pop(topic, None)
         # a topic that was deleted and made again is shorter
@@ -63,8 +64,8 @@ class Orphans:
         return [one for one in bad if one[0].offset >= upto.get(one[0].partition, 0)]
 
     def look(self, known: Collection[str], now: float) -> dict[str, dict[int, int]]:
-        """Topics that have been without a table for a while, and where to read each from; ``known``: those
-        that have one."""
+        """Topics that have been without a table for a while, and from where to read each; ``known``: the
+        topics that have one."""
         there = self._log.topics(WAL_PREFIX)
         self._seen_at = {topic: self._seen_at.get(topic, now) for topic in there}
         self.topics &= set(there)
@@ -83,17 +84,17 @@ class Orphans:
         return {p: said[p] if said.get(p, end + 1) <= end else BEGIN for p, end in ends.items()}
 
     def reached(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
-        """Where what was not looked at begins in these partitions of a topic."""
+        """The first offsets that were not looked at, in these partitions of a topic."""
         looked = self._looked.get(topic, {})
         return {partition: looked.get(partition, BEGIN) for partition in partitions}
 
     def looked_at(self, topic: str, ends: Mapping[int, int]) -> Message:
-        """What the topic ``status`` says once all before these offsets of a topic has its letters."""
+        """The record for ``status`` that a topic's dead letters have been written up to these offsets."""
         self._looked[topic] = {**self._upto(topic), **ends}
         return buried(topic, self._looked[topic])
 
     def forgotten(self) -> list[Message]:
-        """What the topic ``status`` says of topics that were not there when :meth:`look` looked."""
+        """The records that make ``status`` forget topics that were gone when :meth:`look` looked."""
         there = self._seen_at.keys()
         gone = [topic for topic in self._said() if topic.startswith(WAL_PREFIX) and topic not in there]
         for topic in gone:
@@ -102,7 +103,7 @@ class Orphans:
 
 
 def buried(topic: str, offsets: Mapping[int, int]) -> Message:
-    """What the topic ``status`` says once what lies before these offsets of a topic has its letters."""
+    """The record for ``status`` that a topic's dead letters have been written up to these offsets."""
     news = Buried(topic, dict(offsets))
     return Message(STATUS.name, status.key(news), status.encode(news))
 
@@ -117,7 +118,7 @@ def unknown(topic: str) -> WireError:
 
 
 def ends_of(records: Iterable[Record]) -> dict[int, int]:
-    """Of one topic: partition -> the offset behind the last of them."""
+    """For records of one topic: partition -> the offset after the last one."""
     ends: dict[int, int] = {}
     for record in records:
         ends[record.partition] = max(record.offset + 1, ends.get(record.partition, 0))

@@ -17,9 +17,9 @@ from millrace_wal import DeadLetters, Log, Record, replay
 
 @dataclass(slots=True)
 class Replayed:
-    """``status_end``: the offset behind what the topic ``status`` held; ``left_behind``: the WAL topics of
-    tables that were dropped; ``looked_at``: topic -> the offset before which all have their letters once
-    those that wait are written."""
+    """``status_end``: the offset after what the topic ``status`` held; ``left_behind``: the WAL topics of
+    tables that were dropped; ``looked_at``: topic -> the offset before which every bad message will have its
+    dead letter, once those that wait are written."""
 
     status_end: int = 0
     left_behind: set[str] = field(default_factory=set)
@@ -27,7 +27,7 @@ class Replayed:
 
 
 def replayed(log: Log, catalog: CatalogView, dead: DeadLetters) -> Replayed:
-    """Take in what the topics ``status``, ``catalog`` and ``registrations`` hold; what is not understood and
+    """Take in what the topics ``status``, ``catalog`` and ``registrations`` hold. What is not understood and
     came while this service was away is given to ``dead``."""
     found = Replayed()
 
@@ -38,7 +38,7 @@ def replayed(log: Log, catalog: CatalogView, dead: DeadLetters) -> Replayed:
                 apply(record)
             except WireError as error:
                 bad.append((record, error))
-        # the topic status itself says how far it was looked at
+        # the topic ``status`` itself says how far each topic was looked at
         upto = catalog.buried().get(topic, {}).get(0, 0)
         for record, cause in bad:
             if record.offset >= upto:

@@ -1,4 +1,4 @@
-"""Reports how far tables are in files: their WAL topics may forget what lies before (decision 0038)."""
+"""Reports how far tables are stored in files: WAL topics may forget what lies before that (decision 0038)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY = 10.0
 
 
 def store_id(path: Path) -> str:
-    """The file with the name of the store whose files lie beside it; made if it does not exist."""
+    """The name of a store, from a file beside the store's own; the file is made if it does not exist."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(uuid.uuid4().hex)

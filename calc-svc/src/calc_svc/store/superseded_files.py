@@ -1,8 +1,8 @@
-"""The files of rows that were written over (``millrace_core.store.superseded``), beside a table's own.
+"""The files of rows that were overwritten (``millrace_core.store.superseded``), beside a table's own files.
 
-A file has what was written over since the one before, or (``whole``) all that is kept. Files are numbered;
-the Delta commit of the same flush names the number that it reaches. So a crash leaves files and rows as of
-one place in the log, and what is read again from there is written over again.
+A file has what was overwritten since the file before, or (``whole``) all that is kept. Files are numbered,
+and the Delta commit of the same flush records the number of its file. So after a crash, files and rows are as
+of the same place in the log; what is read again from there overwrites the same rows again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class SupersededFiles:
         self._delta = delta
         self.folder = delta.path / FOLDER
         self._number = 0
-        """The file that was written last."""
+        """The number of the file that was written last."""
         self._files = 0
 
     def read(self) -> list[StoredRows]:
-        """What the last commit includes of them, file by file."""
+        """What the files hold as of the last commit, file by file."""
         found: list[Path] = []
         reached = self._delta.reached(APP)
         for path in self._paths():
@@ -53,10 +53,10 @@ class SupersededFiles:
 
     def write(self, unsaved: Unsaved, names: Sequence[str]) -> dict[str, int]:
         """Write a file; returns what the commit that it belongs to has to record."""
-        # asked each time: a flush may have failed behind its commit
+        # asked each time: a flush may have failed after its commit
         number = self._number = self._delta.reached(APP) + 1
         self.folder.mkdir(parents=True, exist_ok=True)
-        for path in self._paths():  # of a flush that failed, or that a crash ended
+        for path in self._paths():  # left by a flush that failed or crashed
             if _number(path) >= number:
                 path.unlink()
         path = self.folder / f"{number:020}-{WHOLE if unsaved.whole else MORE}.parquet"
@@ -75,7 +75,7 @@ class SupersededFiles:
                     path.unlink()
 
     def remove(self) -> None:
-        """Nobody counts rewritten rows of this table."""
+        """No stream counts rewritten rows of this table any more: remove the files."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _paths(self) -> list[Path]:

@@ -25,15 +25,15 @@ from millrace_core.timeline.precision import HIGHEST, LOWEST, NS_PER_SECOND
 from millrace_core.wire.topics import wal_topic
 
 KEPT_READS = 3
-KEPT_ROWS = 1_000_000  # rows of one read; larger ones are not kept
+KEPT_ROWS = 1_000_000  # reads of more rows are not kept
 KEPT_SECONDS = 30.0
 EXPIRE_EVERY = 3600.0
-MARGIN = 0.25  # of the times that are read, so much more before them: windows reach back
+MARGIN = 0.25  # a read begins earlier by this share of its range of times: windows reach back
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Rows of Delta with times in [low, high], and when (monotonic) they were asked for last."""
+    """Rows read from Delta with times in [low, high], and when (monotonic) they were last asked for."""
 
     low: int
     high: int
@@ -70,17 +70,17 @@ class StoredTable:
         self.dropped = False
         self._flushed: dict[int, int] = {}
         self._outdated = False
-        """Whether files of superseded rows may hold some that are gone."""
+        """Whether files of superseded rows may hold rows that have expired."""
         self._committed = False
         """Whether there are files."""
         self._flushing = threading.Lock()
         self._written_at: float | None = None
         self.unflushed = 0
-        """Rows that were taken and that Delta lacks."""
+        """How many rows were taken that Delta lacks."""
         self._reads: list[Read] = []
         self._expire_at = 0.0
         self._changes = 0
-        """How often rows below the floor may have changed: what was read before is forgotten."""
+        """How often rows below the floor may have changed; each time, earlier reads are forgotten."""
         for child in children:
             self.family.register(child)
         self._intake = Intake(self.family, self.rows)
@@ -111,7 +111,7 @@ class StoredTable:
         """Where to read on: the positions that Delta's commits hold, else the partitions' first offsets.
 
         ``begins``, ``ends``: of the topic's partitions now. A result from before a restart may be based on
-        everything up to ``ends``: one that is calculated again from less would replace it.
+        everything up to ``ends``, and must not be replaced by one that is calculated again from less.
         """
         self.there = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
         committed = self.delta.positions(list(begins))
@@ -128,7 +128,7 @@ class StoredTable:
     def take(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
     ) -> Taken:
-        """Apply messages of the topic, in order; ``places``: where each stands in it."""
+        """Apply messages of the topic, in order; ``places``: the place of each in the log."""
         with self.lock:
             taken = self._intake.take(keys, values, places)
             if self._written_at is None:
@@ -158,7 +158,7 @@ class StoredTable:
             return now.none() if kept is None else Slices(tuple(kept.runs), now.empty)
 
     def advance(self, positions: dict[int, int]) -> None:
-        """All before these offsets has been taken, its dead letters and registrations are written."""
+        """All before these offsets has been taken, and its dead letters and registrations are written."""
         with self.lock:
             self.positions.update(positions)
 
@@ -227,9 +227,9 @@ class StoredTable:
             self._superseded.written(unsaved)
 
     def files(self, low: int, high: int) -> list[str]:
-        """Parquet files of the rows with ``low <= ts <= high`` (and others), with all that had been taken."""
+        """Parquet files of the rows with ``low <= ts <= high`` (and others), with all that has been taken."""
         self.flush()
-        with self._flushing:  # between the two commits of a flush rows are deleted that it writes again
+        with self._flushing:  # between its two commits, a flush has deleted rows that it will write again
             return self.delta.files(low, high)
 
     def maintain(self) -> None:
@@ -239,7 +239,7 @@ class StoredTable:
                 self.delta.maintain()
 
     def evict_half(self) -> None:
-        """Drop the older half of the rows from memory: they are read from Delta from now on."""
+        """Drop the older half of the rows from memory; from now on they are read from Delta."""
         self.flush()
         with self.lock:
             middle = self.rows.middle()
@@ -247,9 +247,9 @@ class StoredTable:
                 self.rows.evict(middle + 1)
 
     def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> bool:
-        """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in ``every``
-        seconds, and only if there are any: files that hold others too are written anew. None go if ``keep``
-        is 0. Returns whether it was time to look."""
+        """Remove rows whose time is more than ``keep`` minutes before ``now`` (ns); none if ``keep`` is 0.
+        This looks for such rows at most once in ``every`` seconds, and does nothing if there are none: files
+        that also hold other rows have to be written anew. Returns whether it was time to look."""
         cut = (now // NS_PER_SECOND - keep * 60) * TICKS_PER_SECOND[self.table.precision]
         if not keep or self.dropped or time.monotonic() < self._expire_at:
             return False
@@ -259,12 +259,12 @@ class StoredTable:
         stored = min((low for low, _, _ in self.delta.statistics()), default=cut)
         if min(oldest, stored) < cut:
             self._expire(cut)
-        with self._flushing:  # nothing else may be written any more that would have files removed
+        with self._flushing:  # a table that is no longer written to is not vacuumed otherwise
             self.delta.vacuum(time.monotonic())
         return True
 
     def _expire(self, cut: int) -> None:
-        """Rows with ``ts < cut`` go."""
+        """Remove the rows with ``ts < cut``."""
         with self.lock:
             if self.rows.superseded is not None:
                 self.rows.superseded.expire(cut)
@@ -277,7 +277,7 @@ class StoredTable:
                 self._forget()
 
     def drop(self) -> None:
-        """The table is gone: so are its files."""
+        """The table is gone: remove its files."""
         self.dropped = True
         with self._flushing:
             self.delta.remove()
@@ -292,11 +292,12 @@ class StoredTable:
         with self.lock:
             floor, slices = self.rows.floor, self.rows.slices()
         stored = self._stored(low, min(high, floor - 1))
-        # the whole memory need not be looked through for what lies below it
+        # the rows in memory need not be searched for what lies below the floor
         return self._with_stored(slices if high >= floor else slices.none(), floor, stored)
 
     def _stored(self, low: int, high: int) -> Run:
-        """The rows of Delta in these times (and others). What is cut and calculated then is read once."""
+        """Delta's rows of these times (and others). The read is kept: what is cut and then calculated is read
+        only once."""
         now = time.monotonic()
         with self.lock:
             changes = self._changes

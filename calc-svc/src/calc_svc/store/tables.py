@@ -22,7 +22,7 @@ from millrace_core.wire.topics import WAL_PREFIX, table_of, wal_topic
 class TableStore:
     """Thread-safe. Tables come and go with the catalog's records; only the consumer thread adds and drops.
 
-    ``keep_seconds``: how long files stay that a table has no more.
+    ``keep_seconds``: how long files that a table no longer has are kept.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class TableStore:
         self._virtual: dict[str, VirtualTable] = {}
         self._unusable: dict[str, MillraceError] = {}
         self._sent: dict[str, dict[int, int]] = {}
-        """Topic -> partition -> the offset behind what this process has written."""
+        """Topic -> partition -> the offset after what this process has written."""
         self._moved = threading.Condition()
         self._waiting = 0
-        """Those who wait for something to be read."""
+        """How many threads wait for something to be read."""
 
     def clean(self) -> None:
         """Remove the folders of tables that were dropped while the service was down."""
@@ -53,7 +53,7 @@ class TableStore:
             return list(self._tables.values())
 
     def table(self, table: Table) -> StoredTable:
-        """:raises MillraceError: UNKNOWN_TABLE where it is not stored (yet, or any more)."""
+        """:raises MillraceError: UNKNOWN_TABLE if it is not stored (yet, or any more)."""
         topic = wal_topic(table.db, table.name)
         found = self.by_topic(topic)
         if topic in self._unusable:
@@ -65,7 +65,7 @@ class TableStore:
     def readable(self, table: Table) -> StoredTable | VirtualTable:
         """What gives a table's rows.
 
-        :raises MillraceError: UNKNOWN_TABLE where it is not there (yet, or any more).
+        :raises MillraceError: UNKNOWN_TABLE if it is not there (yet, or any more).
         """
         if not table.virtual:
             return self.table(table)
@@ -75,7 +75,7 @@ class TableStore:
         return found
 
     def virtual(self, topic: str) -> VirtualTable | None:
-        """The virtual table whose WAL topic that is."""
+        """The virtual table with this WAL topic."""
         with self._moved:
             return self._virtual.get(topic)
 
@@ -106,8 +106,8 @@ class TableStore:
         return stored
 
     def count_rewritten(self) -> None:
-        """Streams have come or gone: tables that one reads which counts rewritten rows once more keep what is
-        written over."""
+        """Streams have come or gone: have each table keep overwritten rows from now on if one of its streams
+        counts a rewritten row again."""
         for entry in self.catalog.streams():
             source = entry.spec.source
             if source is None or not entry.spec.emission.needs_versions:
@@ -121,7 +121,7 @@ class TableStore:
         return self._folder / str(table.uid)
 
     def refuse(self, topic: str, cause: MillraceError) -> None:
-        """The table of this topic cannot be opened; who wants it is told why."""
+        """The table of this topic cannot be opened; whoever wants it is told why."""
         with self._moved:
             self._unusable[topic] = cause
             self._moved.notify_all()
@@ -132,7 +132,7 @@ class TableStore:
             return {topic: error.message for topic, error in self._unusable.items()}
 
     def remove(self, table: Table) -> None:
-        """The files of a table that is not open."""
+        """Remove the files of a table that is not open."""
         shutil.rmtree(self.path(table), ignore_errors=True)
 
     def close(self, topic: str) -> StoredTable | None:
@@ -144,7 +144,7 @@ class TableStore:
             return self._tables.pop(topic, None)
 
     def moved(self) -> None:
-        """Something was read: wake who waits."""
+        """Something was read: wake whoever waits."""
         with self._moved:
             self._moved.notify_all()
 
@@ -154,9 +154,9 @@ class TableStore:
     def wait(
         self, catalog: int, wal: Mapping[str, Mapping[int, int]], timeout: float, opened: str = ""
     ) -> None:
-        """As :meth:`reach`, of these; but who asks for a table that cannot be used is told so at once.
+        """As :meth:`reach` for these; but if a table cannot be used, that is raised at once.
 
-        :raises MillraceError: TIMEOUT, which names what has not come; why a table cannot be used.
+        :raises MillraceError: TIMEOUT, which names what has not come; or why a table cannot be used.
         """
         wanted = Wanted(catalog, wal, opened)
         for topic in (*wal, opened):
@@ -181,7 +181,7 @@ class TableStore:
                 self._waiting -= 1
 
     def gather(self, seconds: float) -> None:
-        """Wait this long, while nobody waits for what is to be read meanwhile."""
+        """Wait this long, but no longer once somebody waits for something to be read."""
         with self._moved:
             self._moved.wait_for(lambda: self._waiting > 0, seconds)
 
@@ -202,7 +202,7 @@ class TableStore:
         self.reach(Wanted(wal={topic: sent}), timeout)
 
     def missing(self, wanted: Wanted) -> str | None:
-        """What of it has not been read yet, in words; None: nothing."""
+        """What of it has not been read yet, in words; None if all has been read."""
         with self._moved:
             return self._missing(wanted)
 

@@ -1,4 +1,4 @@
-"""Tables that cannot be opened: their streams and queries learn why, all others go on (decision 0037)."""
+"""Tables that cannot be opened: their streams and queries are told why; all others go on (decision 0037)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Unusable:
         self._tell(topic, cause.message)
 
     def require_files(self, table: Table, begins: Mapping[int, int]) -> None:
-        """:raises DamagedTable: if a table that was in files has none, and its WAL topic (its first offsets
-        are ``begins``) has forgotten rows that were in them."""
+        """:raises DamagedTable: if the table had files but has none now, and its WAL topic (which begins at
+        ``begins``) has forgotten rows that were in them."""
         path, topic = self._store.path(table), wal_topic(table.db, table.name)
         if path.exists():
             return
@@ -80,7 +80,7 @@ class Unusable:
         return dict(self.tables)
 
     def _tell(self, topic: str, message: str) -> None:
-        """Report it to whoever asks for the streams; it is in force here at once."""
+        """Report the problem to whoever asks for the streams; in this process it counts at once."""
         problem = Problem("calc-svc", f"table/{topic}", message, (topic,))
         key, value = status.key(problem), status.encode(problem) if message else None
         known = self._catalog.statuses.get(key)

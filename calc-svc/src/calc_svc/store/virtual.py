@@ -1,6 +1,6 @@
 """Virtual tables: nothing is stored for them; their rows are assembled from their sources when read.
 
-A row is there where one of the sources has one; what has no row at that time gives NULL.
+There is a row at a time if any of the sources has one; sources without a row at that time give NULL.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from millrace_wal import Record
 
 MEMBER, TS, OWN, PLACE, FLOOR = "\x00member", "\x00ts", "\x00own", "\x00place", "\x00floor"
 Columns = tuple[tuple[str, str], ...]
-"""(identity in the source, own name) of columns that come from one source table."""
+"""(identity in the source, own name) of each column that comes from one source table."""
 Read = Callable[[str, Mapping[int, tuple[int, int]]], Sequence[Record]]
 """Reads stretches of a topic: partition -> [from, to) offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """Which rows of the sources count: those written last (``first``: or first) in one of the ``spans`` of
-    their topic, and behind what the member has ``taken`` of them: name -> source
+    """Which rows of the sources count: those written last (with ``first``: last or first) in one of the
+    ``spans`` of their topic, and after what the member has ``taken`` of them: member's name -> source
     (``wire.virtual.Origin.source``) -> offset."""
 
     spans: Mapping[str, Spans]
@@ -76,7 +76,7 @@ class VirtualTable:
         self._origins: dict[int, Origins] = {}
         self._known_at = -1
         self.there: dict[int, int] = {}
-        """What must have been read however little is asked for; ``begin`` sets it."""
+        """What must have been read even if less is asked for: nothing, for a virtual table."""
         self._positions: dict[int, int] = {}
         self._waiting: dict[int, deque[tuple[int, list[virtual.Origin]]]] = {}
         self._queue = threading.Lock()
@@ -84,8 +84,8 @@ class VirtualTable:
     # ------------------------------------------------------------------ how far its sources have been read
 
     def begin(self, ends: Mapping[int, int], sources: Mapping[str, Mapping[int, int]]) -> None:
-        """Its topic is read from ``ends`` on. What was sent before came from before the ends that the
-        ``sources`` (topic -> offsets) had afterwards."""
+        """Its topic is read from ``ends`` on. What was sent before that came from before the ends of the
+        ``sources`` (topic -> offsets), which were asked for afterwards."""
         behind = [
             virtual.Origin(topic, table.uid, "", partition, end - 1)
             for table in self._catalog.tables().values()
@@ -97,7 +97,7 @@ class VirtualTable:
             self._waiting = {partition: deque([(end, behind)]) for partition, end in ends.items()}
 
     def take(self, records: Sequence[Record]) -> list[Bad]:
-        """Take note of messages of its topic; those that no slot sent."""
+        """Take note of messages of its topic; returns those that no slot has sent."""
         bad: list[Bad] = []
         for index, record in enumerate(records):
             origins: list[virtual.Origin] = []
@@ -114,7 +114,7 @@ class VirtualTable:
 
     @property
     def positions(self) -> dict[int, int]:
-        """Partition -> the offset up to which (exclusive) what it says can be read from the sources."""
+        """Partition -> the offset up to which (exclusive) the sources have read what its topic tells of."""
         with self._queue:
             for partition, waiting in self._waiting.items():
                 while waiting and all(self._reached(origin) for origin in waiting[0][1]):
@@ -173,8 +173,8 @@ class VirtualTable:
         members: Collection[int] | None = None,
         since: Since | None = None,
     ) -> View:
-        """The rows with ``low <= ts <= high`` as they stand; of these ``members`` alone, by number; of what
-        lies in the log behind ``since`` alone."""
+        """The rows with ``low <= ts <= high`` as they stand; only of these ``members``, by number, and only
+        those that count by ``since``."""
         with self.lock:
             family = self.family
             origins, described = dict(self._origins), family.described()
@@ -189,7 +189,7 @@ class VirtualTable:
         return View(self.table, self._slices(parts), described, family)
 
     def known_since(self, created: int) -> dict[str, int]:
-        """Its members by name that were there at ``created`` (ms): a stream on it ignores those made later
+        """The members, by name, that were there at ``created`` (ms): a stream on it ignores those made later
         (seed 000)."""
         with self.lock:
             numbers = dict(self.family.numbers)
@@ -199,7 +199,7 @@ class VirtualTable:
         return {name: number for name, number in numbers.items() if name in old}
 
     def sources(self) -> list[tuple[StoredTable, int]]:
-        """The stored tables that it takes rows from, each with how many of its members may take one row."""
+        """The stored tables that it takes rows from; for each, how many members may take the same row."""
         with self.lock:
             origins = dict(self._origins) if self.family else {}
         found = []
@@ -238,7 +238,7 @@ class VirtualTable:
     def _parts(
         self, topic: str, uid: int, by_columns: Mapping[Columns, list[tuple[Origin, int]]], reading: _Reading
     ) -> list[pl.DataFrame]:
-        """The rows of one stored table, for each selection of its columns: member, time, own columns."""
+        """The rows of one stored table, a frame per selection of its columns: member, time, own columns."""
         stored = self._stored.get(topic)
         if stored is None or stored.table.uid != uid:
             return []
@@ -299,7 +299,7 @@ class VirtualTable:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What is read of the sources. ``few``: not of all of a source's tables. ``names``: members by number."""
+    """What is read of the sources. ``few``: only some of a source's tables. ``names``: members by number."""
 
     low: int
     high: int
@@ -308,7 +308,7 @@ class _Reading:
     since: Since | None
 
     def rows(self, view: View, topic: str, wanted: set[int]) -> tuple[pl.DataFrame, Children]:
-        """Rows of a source, and the table of each; with PLACE where places count."""
+        """Rows of a source, and the table of each; with the column PLACE if places count."""
         slices = view.slices
         if self.since is not None:
             spans = self.since.spans.get(topic, ())

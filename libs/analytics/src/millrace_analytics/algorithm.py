@@ -1,4 +1,4 @@
-"""What an algorithm is. A plug-in is one class in one file, found by entry points ``millrace.algorithms``."""
+"""What an algorithm is: one class in one file, found through the entry points ``millrace.algorithms``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AnalysisError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Rows in the order of time: ``times`` in ticks, ``values`` without NULLs, of one length."""
+    """Rows in order of time: ``times`` in ticks and ``values`` without NULLs, equally many."""
 
     times: NDArray[np.int64]
     values: Values
@@ -30,8 +30,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Values of the rows to come, and the bounds of each. ``error``: the mean square error over the rows
-    that the model was made of."""
+    """The values of the forecast rows, and the bounds of each. ``error``: the mean square error over the
+    rows that the model was fitted to."""
 
     values: Values
     low: Values
@@ -60,7 +60,7 @@ class Detector(Protocol):
 
 @runtime_checkable
 class Forecaster(Protocol):
-    """An algorithm of kind ``forecast``. ``most_rows``: the longest series that it takes."""
+    """An algorithm of kind ``forecast``. ``most_rows``: the longest series that it accepts."""
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
@@ -68,7 +68,7 @@ class Forecaster(Protocol):
     most_rows: ClassVar[int]
 
     def forecast(self, series: Series, rows: int, confidence: float, parameters: Parameters) -> Forecast:
-        """The next ``rows`` values with bounds that hold with ``confidence`` (0 to 1).
+        """The next ``rows`` values, with bounds that hold with the given ``confidence`` (0 to 1).
 
         :raises AnalysisError: if the series does not suit the algorithm.
         """

@@ -1,4 +1,4 @@
-"""An analytics node: our algorithms over TDgpt's REST protocol, so that a TDengine can use them."""
+"""An analytics node: our algorithms behind TDgpt's REST protocol, so that a TDengine can use them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Asked(BaseModel):
     every: int = -1
 
     def series(self) -> tuple[Series, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """The rows with a value, and which those are."""
+        """The rows that have a value, and for each row of the request whether it has one."""
         times, values = self.data[0], self.data[1]
         if len(times) != len(values):
             raise AnalysisError(f"the columns have {len(times)} and {len(values)} rows")
@@ -56,7 +56,7 @@ class Asked(BaseModel):
 def anode_app() -> FastAPI:
     """``GET /status``, ``GET /list``, ``POST /anomaly-detect``, ``POST /forecast``, and ``/healthz``.
 
-    What cannot be analysed is answered with ``{"rows": -1, "msg": why}`` and status 200, as TDgpt does.
+    The answer to what cannot be analysed is ``{"rows": -1, "msg": why}`` with status 200, as in TDgpt.
     """
     app = service_app("anode", lambda: Health(True))
 
@@ -76,7 +76,7 @@ def anode_app() -> FastAPI:
         ]
         return {"protocol": PROTOCOL, "version": VERSION, "details": details}
 
-    # in a thread of the pool each: they compute
+    # each runs in a thread of the pool, because it computes
     @app.post("/anomaly-detect")
     def anomaly_detect(asked: Asked) -> dict[str, object]:
         return _answered(_windows, asked)

@@ -1,4 +1,4 @@
-"""An analytics node of somebody else, over TDgpt's REST protocol."""
+"""A client of somebody else's analytics node, over TDgpt's REST protocol."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PATHS: dict[AnalysisKind, str] = {"anomaly-detection": "/anomaly-detect", "fore
 
 
 def list_algorithms(address: str) -> list[tuple[AnalysisKind, str]]:
-    """What the node at ``host:port`` has.
+    """The algorithms that the node at ``host:port`` offers, each with its kind.
 
-    :raises MillraceError: ANODE_UNREACHABLE, if it does not answer, or not as the protocol says.
+    :raises MillraceError: ANODE_UNREACHABLE, if it does not answer, or does not follow the protocol.
     """
     try:
         answer = httpx.get(f"http://{address}/list", timeout=LIST_SECONDS, trust_env=False)
@@ -48,11 +48,11 @@ def list_algorithms(address: str) -> list[tuple[AnalysisKind, str]]:
 def detect(analysis: Analysis, series: Series) -> Flags:
     """Which values the node finds anomalous.
 
-    :raises AnalysisError: what it says against them, or that it cannot be reached.
+    :raises AnalysisError: if the node refuses the rows (with its reason), or cannot be reached.
     """
     answer = _ask(analysis, series, {})
     if int(answer.get("rows", -1)) < 0:
-        # white noise gives no window here (SEMANTICS, S4), and an error there
+        # for white noise we find no window (SEMANTICS, S4), while the node reports an error
         if "white noise" in str(answer.get("msg", "")).lower():
             return np.zeros(len(series.values), dtype=bool)
         raise AnalysisError(f"the analytics node at {analysis.url}: {answer.get('msg', 'no reason given')}")
@@ -63,7 +63,7 @@ def detect(analysis: Analysis, series: Series) -> Flags:
 
 
 def forecast(analysis: Analysis, series: Series) -> tuple[NDArray[np.int64], Forecast]:
-    """Times and values of the rows to come; :raises AnalysisError: as :func:`detect`."""
+    """The times and values of the forecast rows; :raises AnalysisError: as :func:`detect`."""
     start, every = steps(analysis, series)
     wanted = analysis.parameters
     more = {

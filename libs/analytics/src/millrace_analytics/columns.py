@@ -1,7 +1,7 @@
-"""Analyses over Arrow columns: a list of rows for each group, all groups of a batch in one call.
+"""Analyses over Arrow columns: one list of rows for each group, all groups of a batch in one call.
 
-These functions are what Spark calls. A group that cannot be analysed has a text that says why in its answer;
-it never ends the batch.
+Spark calls these functions. If a group cannot be analysed, its answer holds a text that says why; this never
+ends the batch.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from millrace_analytics.steps import steps
 from millrace_core.analytics import LEAST_ROWS, Analysis, read_analysis
 
 WINDOWS = pa.list_(pa.struct([("w", pa.int32()), ("e", pa.string())]))
-"""Of each row the number of its window (NULL: in none); beside the first row what went wrong."""
+"""For each row the number of its window (NULL: in none); the first row also says what went wrong."""
 FORECASTS = pa.list_(
     pa.struct([
         ("t", pa.int64()), ("v", pa.float64()), ("low", pa.float64()), ("high", pa.float64()),
         ("e", pa.string()),
     ])
 )  # fmt: skip
-"""The rows to come; or one with what went wrong."""
+"""The forecast rows, or a single one that says what went wrong."""
 T = TypeVar("T")
 
 
 def find_anomalies(rows: pa.Array[Any], asked: pa.Array[Any]) -> pa.Array[Any]:
-    """``rows``: of each group a list of structs (n, t, v) in order; ``asked``: for each of them the same
-    :class:`Analysis` as text. Gives WINDOWS."""
+    """``rows``: for each group a list of structs (n, t, v) in order; ``asked``: the same :class:`Analysis`,
+    as text, for each of them. Returns WINDOWS."""
     found = []
     for times, values, known in _groups(rows):
         answer = _attempt(_windows, asked, times, values, known)
@@ -46,7 +46,7 @@ def find_anomalies(rows: pa.Array[Any], asked: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def forecast(rows: pa.Array[Any], asked: pa.Array[Any]) -> pa.Array[Any]:
-    """As :func:`find_anomalies`. Gives FORECASTS."""
+    """As :func:`find_anomalies`, but returns FORECASTS."""
     found: list[list[dict[str, object]]] = []
     for times, values, known in _groups(rows):
         if not len(values):
@@ -61,7 +61,7 @@ Group = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]
 
 
 def _groups(rows: pa.Array[Any]) -> Iterator[Group]:
-    """Times, values and which of these are known, group by group."""
+    """The times, the values, and which values are known, group by group."""
     flat = rows.flatten()  # type: ignore[attr-defined]  # a ListArray
     times = flat.field("t").to_numpy(zero_copy_only=False)
     column = flat.field("v")
@@ -82,13 +82,13 @@ def _attempt(analyse: Callable[[Analysis, *Group], T], asked: pa.Array[Any], *gr
         return analyse(read_analysis(asked[0].as_py()), *group)
     except AnalysisError as error:
         return str(error)
-    except Exception as error:  # of an algorithm: one group's rows must not end the job
+    except Exception as error:  # an algorithm's own error: the rows of one group must not end the job
         structlog.get_logger("analytics").exception("an algorithm failed")
         return f"the algorithm failed: {type(error).__name__}: {error}"
 
 
 def check_rows(analysis: Analysis, count: int) -> None:
-    """:raises AnalysisError: if the algorithm takes fewer or more."""
+    """:raises AnalysisError: if the algorithm does not accept this number of rows."""
     if not LEAST_ROWS <= count <= analysis.most_rows:
         raise AnalysisError(
             f"{analysis.algorithm} takes {LEAST_ROWS} to {analysis.most_rows} rows of a group, not {count}"
@@ -104,9 +104,9 @@ def _windows(
 
 
 def anomalous(analysis: Analysis, series: Series) -> Flags:
-    """Which values are anomalies, white noise being looked for first.
+    """Which values are anomalies. A series of white noise has none; that is checked first.
 
-    :raises AnalysisError: if the algorithm does not take the series.
+    :raises AnalysisError: if the algorithm does not accept the series.
     """
     if not len(series.values):
         return np.zeros(0, dtype=bool)
@@ -120,8 +120,8 @@ def anomalous(analysis: Analysis, series: Series) -> Flags:
 
 
 def window_numbers(flags: Flags, known: NDArray[np.bool_]) -> list[int | None]:
-    """Runs of neighbouring anomalies, numbered from 0. Rows whose value is not known end no run: those
-    between two anomalies of a run are in its window."""
+    """Runs of neighbouring anomalies, numbered from 0. A row without a known value does not end a run: if it
+    lies between two anomalies of a run, it belongs to their window."""
     runs = np.full(len(flags), -1)
     starts = flags & ~np.concatenate([[False], flags[:-1]])
     runs[flags] = np.cumsum(starts)[flags] - 1
@@ -149,9 +149,9 @@ def _rows_to_come(
 
 
 def predicted(analysis: Analysis, series: Series) -> tuple[NDArray[np.int64], Forecast]:
-    """The times of the rows to come, in ticks, and their values.
+    """The times of the forecast rows, in ticks, and their values.
 
-    :raises AnalysisError: if the algorithm does not take the series, or it is white noise.
+    :raises AnalysisError: if the algorithm does not accept the series, or the series is white noise.
     """
     if analysis.url:
         return anode_client.forecast(analysis, series)

@@ -1,4 +1,4 @@
-"""White noise: values that tell nothing of each other, by the test of Ljung and Box."""
+"""White noise: values that say nothing about each other, by the test of Ljung and Box."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVEL = 0.05
 
 def is_white_noise(values: Values) -> bool:
     """Whether the values pass for white noise: 16 lags, 5 % (as TDgpt's anode asks). Sixteen values or fewer
-    never do; nor do constant ones, which are known in full."""
+    never do, nor do constant values, which are fully predictable."""
     if len(values) <= LAGS or np.ptp(values) == 0:
         return False
     from statsmodels.stats.diagnostic import acorr_ljungbox

@@ -1,4 +1,4 @@
-"""The algorithms that are installed, by entry points."""
+"""The installed algorithms, found through entry points."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from millrace_core.analytics import MOST_ROWS, Algorithm, AnalysisKind, Director
 
 GROUP = "millrace.algorithms"
 MODULES = {"scikit-learn": "sklearn"}
-"""Packages whose module has another name."""
+"""Packages whose module has a different name."""
 
 
 @cache
 def algorithms() -> dict[tuple[AnalysisKind, str], Detector | Forecaster]:
-    """All plug-ins by kind and name, each made once. One that cannot be loaded is left out, and logged."""
+    """All plug-ins by kind and name, one instance of each. One that fails to load is logged and left out."""
     found: dict[tuple[AnalysisKind, str], Detector | Forecaster] = {}
     for point in entry_points(group=GROUP):
         made = _loaded(point)
@@ -31,7 +31,7 @@ def _loaded(point: EntryPoint) -> Detector | Forecaster | None:
     log = structlog.get_logger("analytics")
     try:
         made = point.load()()
-    except Exception as error:  # a plug-in of somebody else
+    except Exception as error:  # somebody else's plug-in may raise anything
         log.error("algorithm not loaded", entry_point=point.value, error=f"{type(error).__name__}: {error}")
         return None
     if isinstance(made, Detector | Forecaster):
@@ -45,7 +45,7 @@ def kind_of(algorithm: Detector | Forecaster) -> AnalysisKind:
 
 
 def directory() -> Directory:
-    """What this process can compute, for the planner; what lacks packages is listed with their names."""
+    """What this process can compute, for the planner; algorithms that lack packages are listed with those."""
     return Directory(
         tuple(
             Algorithm(

@@ -8,12 +8,12 @@ from millrace_analytics.algorithm import AnalysisError, Values
 
 LEAST = 2
 SIGNIFICANT = 0.3
-"""The autocorrelation that a season must reach: with less, a forecast cannot rest on it."""
+"""The autocorrelation that a season must reach: with less, no forecast can be based on it."""
 
 
 def found_period(values: Values) -> int:
-    """The lag at which the values, freed of their trend, are most like themselves, among the peaks of the
-    autocorrelation up to a third of the series.
+    """The lag at which the detrended values are most like themselves, among the peaks of the autocorrelation
+    up to a third of the series.
 
     :raises AnalysisError: if there is none.
     """

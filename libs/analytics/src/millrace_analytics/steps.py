@@ -7,7 +7,7 @@ from millrace_core.analytics import Analysis
 
 
 def steps(analysis: Analysis, series: Series) -> tuple[int, int]:
-    """The first instant of a forecast and the step to the next, in ticks: as asked for, otherwise behind the
+    """The first instant of a forecast and the step to the next one, in ticks: as asked for, else after the
     last row by the mean step of the rows."""
     first, last = int(series.times[0]), int(series.times[-1])
     every = int(analysis.parameters["every"])

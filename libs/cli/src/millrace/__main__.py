@@ -32,7 +32,7 @@ def _stack() -> Stack:
 
 
 def up(_: argparse.Namespace) -> int:
-    """Starts the stack; what was started stays if a later part fails, for its logs."""
+    """Starts the stack. If a later part fails, the parts already started keep running, for their logs."""
     stack = _stack()
     if not stack.up():
         console.err.print("the stack is up already")
@@ -47,7 +47,7 @@ def down(_: argparse.Namespace) -> int:
 
 
 def status(_: argparse.Namespace) -> int:
-    """Prints one row a part; 1 unless all are ready."""
+    """Prints one row for each part; returns 1 unless all are ready."""
     stack = _stack()
     rows = stack.status()
     console.out.print(console.status_table(rows))
@@ -59,7 +59,7 @@ def status(_: argparse.Namespace) -> int:
 
 
 def logs(arguments: argparse.Namespace) -> int:
-    """Prints the end of the parts' logs, or follows them."""
+    """Prints the end of each part's log, or follows the logs."""
     place = _stack().place
     files = [place.log_file(name) for name in arguments.parts or (*NAMES, supervisor.NAME)]
     if arguments.follow:
@@ -75,14 +75,14 @@ def _follow(files: Sequence[Path]) -> int:
         console.err.print("there are no logs yet")
         return 1
     try:
-        # the tail of whoever runs this
+        # tail is whichever one the caller's PATH finds
         return subprocess.run(["tail", "-n", "20", "-F", *map(str, files)], check=False).returncode  # noqa: S607
     except KeyboardInterrupt:
         return 0
 
 
 def sql(arguments: argparse.Namespace) -> int:
-    """Runs one statement, or a prompt without one."""
+    """Runs one statement; without one, starts a prompt."""
     url = arguments.url or StackSettings.from_environment().url("api-gateway")
     login = asked_login(arguments.user) if arguments.ask else find_login(arguments.user)
     with Rest(url, login) as rest:
@@ -93,14 +93,14 @@ def sql(arguments: argparse.Namespace) -> int:
 
 def demo(arguments: argparse.Namespace) -> int:
     """Runs the demo, on the running stack or on one started for it."""
-    from millrace.demo.run import run  # DuckDB and the data are needed here alone
+    from millrace.demo.run import run  # only the demo needs DuckDB and the data
 
     return run(_stack(), keep=arguments.keep)
 
 
 def anode(arguments: argparse.Namespace) -> int:
-    """Serves the analysis algorithms to others, until it is told to stop."""
-    from millrace_analytics.anode_app import anode_app  # needed here alone
+    """Serves the analysis algorithms over HTTP until it is told to stop."""
+    from millrace_analytics.anode_app import anode_app  # only this command needs it
 
     configure_logs("anode", "INFO")
     serve(anode_app(), arguments.host, arguments.port)
@@ -151,7 +151,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; an expected error is one line on stderr and status 1."""
+    """Runs one command; an expected error gives one line on stderr and status 1."""
     given = parser().parse_args(arguments)
     run: Command = given.run
     try:

@@ -20,16 +20,17 @@ from millrace_service import KafkaAccess
 NAME = "broker"
 PLAIN = KafkaAccess()
 HEAP_MB = 384
-# A broker of one machine waits more than it computes: the optimising compiler took 40 % of its time in the
-# first minutes, from those who share the cores (decision 0028).
+# A broker on one machine waits more than it computes. The optimising compiler took 40 % of its time in the
+# first minutes, which other processes on these cores then lacked (decision 0028).
 FLAGS = (
     "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true",
 )  # fmt: skip
 READY_SECONDS = 90.0
 _MB = 1 << 20
 
-# Everything but addresses and folders. One node: one replica, small internal topics. Many small topics: small
-# index files (each segment maps two). A small heap: a small cleaner buffer.
+# Everything except addresses and folders. There is one node: so one replica and small internal topics.
+# There are many small topics: so small index files (each segment maps two). The heap is small: so is
+# the cleaner buffer.
 SETTINGS: dict[str, object] = {
     "process.roles": "broker,controller",
     "node.id": 1,
@@ -49,7 +50,7 @@ SETTINGS: dict[str, object] = {
     "share.coordinator.state.topic.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1_000,
-    "broker.session.timeout.ms": 3_000,  # how long a restart after a crash waits for the old self to expire
+    "broker.session.timeout.ms": 3_000,  # how long a restarted broker waits for its old session to expire
     "broker.heartbeat.interval.ms": 1_000,
     "message.max.bytes": 16 * _MB,
     "log.segment.bytes": 256 * _MB,
@@ -102,7 +103,7 @@ class Broker:
 
     def _command(self, *arguments: str, heap_mb: int = HEAP_MB) -> list[str]:
         classes = ("-cp", f"{self.jars_dir.resolve()}/broker/*")
-        # everybody can read a command line: passwords stand in the file that it names
+        # everybody can read a command line, so the passwords are in the file that it names
         users = (f"-Djava.security.auth.login.config={self._users}",) if self.access.sasl else ()
         return [str(self.java.program), f"-Xmx{heap_mb}m", *FLAGS, *users, *classes, *arguments]
 
@@ -180,7 +181,7 @@ def answers(port: int, access: KafkaAccess = PLAIN) -> bool:
 
 
 def cluster_id() -> str:
-    """A new cluster id: 22 characters of base64 of a random UUID, never one that looks like an option."""
+    """A new cluster id: a random UUID as 22 characters of base64, never one that looks like an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

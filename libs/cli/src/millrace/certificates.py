@@ -1,6 +1,6 @@
-"""A certificate for the services of one machine, and an authority of its own that has signed it.
+"""A certificate for the services of one machine, signed by an authority made for it.
 
-The authority's key is thrown away: nobody can sign anything else with what clients trust.
+The authority's key is thrown away, so nobody can sign anything else that clients would trust.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _usage(signs: bool) -> x509.KeyUsage:
 
 
 def _write(file: Path, data: bytes, mode: int) -> None:
-    """A file that is whole, and never wider than it is to be."""
+    """Writes a file that is never seen half written, and never has wider permissions than ``mode``."""
     draft = file.with_suffix(".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:

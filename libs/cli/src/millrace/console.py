@@ -1,4 +1,4 @@
-"""What people see: progress lines with their time, result tables, statements and their answers."""
+"""What people see: progress lines with their time, result tables, and statements with their answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TimedLines:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A table of plain values: numbers to the right, NULL as such."""
+    """A table of plain values: numbers are right-aligned, NULL is shown as NULL."""
     kept = [list(row) for row in rows]
     shown = Table(title=title, title_justify="left")
     for number, name in enumerate(columns):
@@ -58,12 +58,12 @@ def status_table(rows: Sequence[Status]) -> Table:
 
 
 def problems(rows: Sequence[Status]) -> list[str]:
-    """Why parts are not ready, a line each."""
+    """Why parts are not ready, one line for each."""
     return [f"{row.name}: {row.problem}" for row in rows if row.problem]
 
 
 def followed(rows: Sequence[Status]) -> list[str]:
-    """Whose next process stands by, in a line if there are any."""
+    """One line that names the services whose next process stands by; no line if there are none."""
     names = [row.name for row in rows if row.followed]
     return [f"another process stands by for {', '.join(names)}"] if names else []
 
@@ -79,8 +79,9 @@ def print_answer(answer: SqlResult) -> None:
 
 
 def prompt(rest: Rest, db: str | None) -> int:
-    """Reads statements that end with ``;`` until ``quit`` or the end of input; ``use <db>`` changes the
-    database. Shows an error and goes on; 1 if input was not from a terminal and a statement failed."""
+    """Reads statements that end with ``;`` until ``quit`` or the end of input; ``use <db>``
+    changes the database. Shows an error and goes on. Returns 1 if a statement failed and input was
+    not from a terminal."""
     failed = 0
     typed = sys.stdin.isatty()
     read = terminal_lines(lambda: db) if typed else map(str.rstrip, sys.stdin)
@@ -94,7 +95,8 @@ def prompt(rest: Rest, db: str | None) -> int:
 
 
 def statements(lines: Iterable[str]) -> Iterator[str]:
-    """Statements, each ended by a line that ends with ``;``; until ``quit`` or ``exit``."""
+    """Splits lines into statements, each ended by a line that ends with ``;``; stops at
+    ``quit`` or ``exit``."""
     pending = ""
     for line in lines:
         if not pending and line.strip().lower() in LEAVING:

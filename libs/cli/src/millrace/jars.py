@@ -38,7 +38,7 @@ def ivy_jar() -> Path:
 
 
 def digest(ivy_xml: Path) -> str:
-    """What the jars of an ``ivy.xml`` are known by."""
+    """A digest that identifies the jars of an ``ivy.xml``."""
     return hashlib.sha256(ivy_xml.read_bytes()).hexdigest()
 
 
@@ -57,7 +57,7 @@ def _locked(jars_dir: Path) -> Iterator[None]:
 
 
 def _retrieve(java: Java, ivy_xml: Path, jars_dir: Path, target: Path, report: Report) -> None:
-    """Runs Ivy, showing what it finds; its files land in ``target/<conf>/``."""
+    """Runs Ivy and reports what it finds; its files land in ``target/<conf>/``."""
     command = [str(java.program), "-jar", str(ivy_jar()), "-cache", str(jars_dir / ".cache")]
     if settings := load_settings(CommandSettings).ivy_settings:
         command += ["-settings", settings]
@@ -80,8 +80,8 @@ def _retrieve(java: Java, ivy_xml: Path, jars_dir: Path, target: Path, report: R
 
 
 def _install(source: Path, jars_dir: Path) -> int:
-    """Moves the jars in, file by file (a running Java keeps its old ones), then drops what is not wanted
-    any more; gives their number."""
+    """Moves the jars in, file by file (a running Java keeps its old ones), then deletes those that are not
+    wanted any more; returns the number of jars."""
     wanted = {jar.relative_to(source) for jar in source.glob("*/*.jar")}
     for name in wanted:
         (jars_dir / name).parent.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""Who may do what at a stack's own broker, where its clients say who they are: two users by SASL/PLAIN.
+"""Who may do what on a stack's own broker, if its clients log in: two users, by SASL/PLAIN.
 
-``millrace`` is what the services are, and may do everything; ``producer`` may write rows (``wal.*``), and
-nothing else. Their passwords lie in files of the stack's folder.
+The services log in as ``millrace``, who may do everything. ``producer`` may write rows (``wal.*``) and
+nothing else. Their passwords are in files of the stack's folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from millrace_service.kafka import jaas_entry, quoted
 
 SERVICES, PRODUCER = "millrace", "producer"
 FILES = {SERVICES: "kafka-password", PRODUCER: "kafka-producer-password"}
-"""The files with their passwords, in the stack's folder."""
+"""The files that hold their passwords, in the stack's folder."""
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 LISTENER = "CLIENTS"
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -34,7 +34,7 @@ _SECONDS = 30.0
 
 
 def password_of(user: str, data_dir: Path) -> str:
-    """The password of a user whom nobody gave one; made at first.
+    """The password of a user for whom none was set; made when it is first asked for.
 
     :raises MillraceError: INVALID_VALUE for a file that others may read.
     """
@@ -42,9 +42,9 @@ def password_of(user: str, data_dir: Path) -> str:
 
 
 def jaas(user: str, password: str, others: Mapping[str, str]) -> str:
-    """What the broker reads of its users: itself, which is who the services are, and ``others`` by name.
+    """The broker's list of users: its own user, which the services share, and ``others`` by name.
 
-    :raises MillraceError: INVALID_VALUE if it is one of these.
+    :raises MillraceError: INVALID_VALUE if the own user is among the others.
     """
     if user in others:
         raise MillraceError(ErrorCode.INVALID_VALUE, f"MILLRACE_KAFKA_USER: {user} is another user's name")
@@ -54,7 +54,7 @@ def jaas(user: str, password: str, others: Mapping[str, str]) -> str:
 
 
 def properties(access: KafkaAccess, keystore: Path) -> dict[str, object]:
-    """The broker's settings where clients of this ``access`` connect. ``keystore``: key and certificate."""
+    """The broker's settings for clients with this ``access``. ``keystore``: file of key and certificate."""
     found: dict[str, object] = {
         "listener.security.protocol.map": f"{LISTENER}:{access.protocol},CONTROLLER:{access.protocol}",
         "inter.broker.listener.name": LISTENER,
@@ -87,7 +87,7 @@ def write_keystore(keystore: Path, certificate: str, key: str) -> None:
 
 
 def rewrite(file: Path, text: str) -> None:
-    """Write a file anew that its owner alone can read."""
+    """Replaces a file by a new one that only its owner can read."""
     file.unlink(missing_ok=True)
     write_secret(file, text)
 

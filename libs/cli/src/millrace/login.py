@@ -1,5 +1,5 @@
-"""Who logs in at the gateway: by environment, a file or a question at the terminal. A command line is read by
-everybody on the machine, so no password stands on one."""
+"""Who logs in at the gateway: told by the environment, a file, or a question at the terminal. Everybody on
+the machine can read a command line, so a password never appears on one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import load_settings, read_secret
 
 FIRST = "taosdata"
-"""What root has until it is changed."""
+"""Root's password until it is changed."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class Login:
 
 
 class LoginSettings(CommandSettings):
-    """The settings of whoever asks the gateway, and those that gave root its first password."""
+    """The settings of whoever logs in at the gateway, and those that set root's first password."""
 
     root_password: SecretStr = Field(default=SecretStr(""))
     root_password_file: str = Field(default="")
 
 
 def find_login(user: str | None = None, environment: Mapping[str, str] | None = None) -> Login:
-    """The login of the environment, or of these variables; as ``user`` if that is given. Root's password is
-    the first one that a stack gives it, unless another is named.
+    """The login that the environment, or these variables, give; as ``user`` if that is given. If no password
+    is named for root, it is the first one that a stack gives to root.
 
     :raises MillraceError: INVALID_VALUE for a file that cannot be read; AUTHENTICATION for another user
         without a password.
@@ -53,7 +53,7 @@ def find_login(user: str | None = None, environment: Mapping[str, str] | None = 
 
 
 def asked_login(user: str | None = None) -> Login:
-    """The same, with a password that is typed unseen."""
+    """The same, but the password is typed, unseen."""
     name = user or load_settings(CommandSettings).user
     return Login(name, getpass(f"password of {name}: "))
 

@@ -1,4 +1,4 @@
-"""Separate processes: started in a session of their own, known by pid file, stopped by their own pid only."""
+"""Separate processes: each has a session of its own and a pid file, and is stopped only by its own pid."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import psutil
 from millrace_core.errors import ErrorCode, MillraceError
 
 LOG_BYTES = 16 * 1024 * 1024
-"""A log file that is longer begins anew."""
+"""A log file that grows longer than this is started afresh."""
 _SAME_START = 0.05  # seconds by which two readings of one process's start may differ
-_children: dict[int, subprocess.Popen[bytes]] = {}  # what this very process started, to be reaped by it
+_children: dict[int, subprocess.Popen[bytes]] = {}  # started by this very process, which must reap them
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def port_taken(host: str, port: int) -> bool:
 
 
 def _noted(place: RunFolder, name: str) -> dict[str, Any] | None:
-    """What the pid file says; None if there is none, or half of one."""
+    """What the pid file says; None if it does not exist, or is incomplete."""
     try:
         noted: dict[str, Any] = json.loads(place.pid_file(name).read_text())
     except (FileNotFoundError, ValueError):
@@ -85,7 +85,7 @@ def _noted(place: RunFolder, name: str) -> dict[str, Any] | None:
 
 
 def running(place: RunFolder, name: str) -> psutil.Process | None:
-    """The program's process, if the pid file names one that lives and is still the one it was."""
+    """The program's process, if the pid file names a process that is alive and is still the same one."""
     noted = _noted(place, name)
     if noted is None:
         return None
@@ -98,7 +98,7 @@ def running(place: RunFolder, name: str) -> psutil.Process | None:
 
 
 def ended(process: psutil.Process) -> bool:
-    """Whether it runs no more. A zombie has ended: who must reap it may be slow, or not there."""
+    """Whether it no longer runs. A zombie has ended: whoever must reap it may be slow, or gone."""
     if child := _children.get(process.pid):
         child.poll()
     try:
@@ -108,7 +108,7 @@ def ended(process: psutil.Process) -> bool:
 
 
 def _all_end(family: Sequence[psutil.Process], seconds: float) -> bool:
-    """Waits until all have ended; False if some have not after ``seconds``."""
+    """Waits until all have ended; False if some still run after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not all(map(ended, family)):
         if time.monotonic() > deadline:
@@ -118,8 +118,8 @@ def _all_end(family: Sequence[psutil.Process], seconds: float) -> bool:
 
 
 def start(place: RunFolder, program: Program, log_file: Path | None = None) -> psutil.Process:
-    """Starts the program unless it runs already. The pid file is whole or not there. ``log_file``: where it
-    writes, if that is not the file of its name."""
+    """Starts the program unless it already runs. The pid file is never half written. ``log_file``: where the
+    program writes its log, if not to the file of its own name."""
     pid_file, log_file = place.pid_file(program.name), log_file or place.log_file(program.name)
     for file in (pid_file, log_file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -130,8 +130,8 @@ def start(place: RunFolder, program: Program, log_file: Path | None = None) -> p
 
 
 def rename(place: RunFolder, name: str, new: str) -> psutil.Process | None:
-    """What runs under a name has the new one from now on, unless something runs under that; its process, or
-    None."""
+    """Gives the program that runs as ``name`` the new name, unless another program runs under that. Returns
+    its process, or None if nothing was renamed."""
     with _alone(place, new):
         process, noted = running(place, name), _noted(place, name)
         if process is None or noted is None or running(place, new) is not None:
@@ -143,7 +143,7 @@ def rename(place: RunFolder, name: str, new: str) -> psutil.Process | None:
 
 @contextmanager
 def _alone(place: RunFolder, name: str) -> Iterator[None]:
-    """While nobody else starts the program: a supervisor may be about to."""
+    """Makes sure that nobody else starts the program meanwhile: a supervisor may be about to."""
     with place.pid_file(name).with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -179,17 +179,17 @@ def _mean_to_end(place: RunFolder, name: str) -> None:
 
 
 def crashed(place: RunFolder, name: str) -> bool:
-    """Whether the program has ended though nobody meant it to."""
+    """Whether the program has ended although nobody ended it on purpose."""
     noted = _noted(place, name)
     if noted is None or running(place, name) is not None:
         return False
-    # whoever ends it says so first: read before it was looked for, the note may be from before that
+    # whoever ends a program notes that first; the note read above may be older than that, so read it again
     return _noted(place, name) == noted and not noted.get("ending")
 
 
 def last_words(place: RunFolder, name: str) -> str:
-    """How a program that has ended did so: its exit status, if this process has started it, and the last line
-    of its log."""
+    """How an ended program ended: its exit status, if this process started it, and the last
+    line of its log."""
     child = _children.get((_noted(place, name) or {}).get("pid", 0))
     code = child.poll() if child else None
     how = "ended"
@@ -200,7 +200,7 @@ def last_words(place: RunFolder, name: str) -> str:
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:
-    """The process and all below it (a Spark driver has a Java and Python workers)."""
+    """The process and all its descendants (a Spark driver has a Java and Python workers)."""
     try:
         return [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -208,7 +208,7 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _kill(family: Sequence[psutil.Process]) -> None:
-    """SIGKILL to what is left; psutil refuses a pid that belongs to another process by now."""
+    """Sends SIGKILL to those that still run; psutil refuses a pid that by now belongs to another process."""
     for process in family:
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -216,8 +216,8 @@ def _kill(family: Sequence[psutil.Process]) -> None:
 
 
 def stop(place: RunFolder, name: str, patience: float = 30, alone: bool = False) -> bool:
-    """SIGTERM, and after ``patience`` seconds SIGKILL; what it started goes with it, unless it is to end
-    ``alone``. False if it did not run. When this returns the program has ended."""
+    """Sends SIGTERM, and SIGKILL after ``patience`` seconds. What the program started is ended too, unless it
+    is to end ``alone``. False if it did not run. When this returns, the program has ended."""
     process = running(place, name)
     if process:
         _mean_to_end(place, name)
@@ -231,7 +231,7 @@ def stop(place: RunFolder, name: str, patience: float = 30, alone: bool = False)
 
 
 def kill(place: RunFolder, name: str) -> bool:
-    """SIGKILL at once, to the program and all it started: a crash. False if it did not run."""
+    """Sends SIGKILL at once, to the program and all that it started: a crash. False if it did not run."""
     process = running(place, name)
     if process:
         _mean_to_end(place, name)
@@ -241,9 +241,9 @@ def kill(place: RunFolder, name: str) -> bool:
 
 
 def rotate(path: Path, most: int = LOG_BYTES) -> bool:
-    """Start a log file afresh if it has grown beyond ``most`` bytes; returns whether it had. Its content is
-    kept as ``<name>.1``, in place of what that held. Writers append and keep their open file, so the few
-    lines that they write during the copy may be lost."""
+    """Starts a log file afresh if it has grown beyond ``most`` bytes; returns whether it had. The old content
+    is kept as ``<name>.1``, replacing what that held. Writers append to the file that they hold open, so the
+    few lines that they write during the copy may be lost."""
     try:
         if path.stat().st_size <= most:
             return False
@@ -258,7 +258,7 @@ def rotate(path: Path, most: int = LOG_BYTES) -> bool:
 
 
 def tail(path: Path, lines: int = 12) -> str:
-    """The last lines of a log file, '' if there is none."""
+    """The last lines of a log file; '' if there is no such file."""
     try:
         with path.open("rb") as log:
             log.seek(max(0, path.stat().st_size - 64_000))
@@ -268,8 +268,8 @@ def tail(path: Path, lines: int = 12) -> str:
 
 
 def wait_ready(place: RunFolder, name: str, ready: Callable[[], bool], seconds: float) -> None:
-    """Waits until ``ready()``. ``MillraceError`` (UNAVAILABLE) with the end of the log if the program ends
-    before, TIMEOUT if it takes longer than ``seconds``."""
+    """Waits until ``ready()``. Raises ``MillraceError``: UNAVAILABLE, with the end of the log, if the program
+    ends before that; TIMEOUT if it takes longer than ``seconds``."""
     deadline = time.monotonic() + seconds
     while not ready():
         log = place.log_file(name)

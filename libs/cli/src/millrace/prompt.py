@@ -1,4 +1,4 @@
-"""Statements typed at a terminal: lines that can be edited, found again, and are coloured as SQL."""
+"""Statements typed at a terminal: lines can be edited and found again, and are coloured as SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LEAVING = ("quit", "exit", "quit;", "exit;")
 HISTORY = ".millrace_history"
-"""A file in the home folder, for its owner alone."""
+"""A file in the home folder that only its owner can read."""
 _SECRET = re.compile(r"\bpass\b", re.IGNORECASE)
 
 
@@ -25,11 +25,11 @@ def terminal_lines(
     keys: Input | None = None,
     screen: Output | None = None,
 ) -> Iterator[str]:
-    """Lines of what is typed, until Ctrl-D; Ctrl-C drops what is not sent. Enter sends what ends with ``;``
-    (or ``quit``), and begins a new line in anything else.
+    """The lines that are typed, until Ctrl-D; Ctrl-C drops what has not been sent. Enter sends a text that
+    ends with ``;`` (or is ``quit``), and begins a new line in any other.
 
-    ``db``: the database, which the prompt shows; ``history``: where statements are remembered, but those with
-    passwords; ``keys`` and ``screen``: in the place of the terminal.
+    ``db``: the database, which the prompt shows; ``history``: where statements are remembered, except those
+    with passwords; ``keys`` and ``screen``: used instead of the terminal.
     """
     session = _session(Path.home() / HISTORY if history is None else history, keys, screen)
     while True:
@@ -43,13 +43,13 @@ def terminal_lines(
 
 
 def is_whole(text: str) -> bool:
-    """Whether Enter sends it."""
+    """Whether Enter sends this text."""
     plain = text.strip().lower()
     return not plain or plain.endswith(";") or plain in LEAVING
 
 
 def _session(history: Path, keys: Input | None, screen: Output | None) -> PromptSession[str]:
-    # a script, and every other command, does without: they take a while to import
+    # imported here, because they take a while to import, and neither a script nor another command needs them
     from prompt_toolkit import PromptSession
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
     from prompt_toolkit.history import FileHistory
@@ -57,7 +57,7 @@ def _session(history: Path, keys: Input | None, screen: Output | None) -> Prompt
     from pygments.lexers.sql import SqlLexer
 
     class Remembered(FileHistory):
-        """Passwords stay out of the file."""
+        """A history file that leaves out statements with passwords."""
 
         def store_string(self, string: str) -> None:
             if not _SECRET.search(string):

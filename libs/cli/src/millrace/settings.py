@@ -33,14 +33,14 @@ from millrace_service.kafka import Protocol
 
 HOST = "127.0.0.1"
 TLS, ON = "tls", "on"
-"""The folder of a stack's own certificate, and the file in it that says that it is in use."""
+"""The folder of a stack's own certificate, and the file in it that marks it as in use."""
 SPOKEN = "kafka-protocol"
-"""The file of a stack that says which protocol its broker speaks, if not the plain one."""
+"""The file in a stack's folder that names the protocol of its broker, unless that is PLAINTEXT."""
 
 
 class CommandSettings(Addresses):
-    """What the command line reads. Folders are below the project's, unless they are absolute; a variable that
-    is set to nothing is a mistake here."""
+    """What the command line reads. Folders are below the project's folder, unless they are absolute. A
+    variable that is set to an empty text is an error here."""
 
     model_config = SettingsConfigDict(env_ignore_empty=False)
 
@@ -82,18 +82,18 @@ class CommandSettings(Addresses):
 @dataclass(frozen=True)
 class Service:
     """One row of the table of services: its name, its Python module, the setting of its port, and how many
-    seconds it may take until it is ready."""
+    seconds it may take to become ready."""
 
     name: str
     module: str
     setting: str
     ready_seconds: float
     stands_by: bool = False
-    """Whether its next process may stand by: it takes long to start."""
+    """Whether its next process may stand by, because it takes long to start."""
 
     @property
     def port(self) -> int:
-        """The port unless the setting moves it."""
+        """The default port, used unless the setting changes it."""
         default: int = Addresses.model_fields[self.setting].default
         return default
 
@@ -121,7 +121,7 @@ def service(name: str) -> Service:
 
 
 def project_root() -> Path:
-    """The folder that holds ``ivy.xml``: the working folder or one above it, else that of the sources."""
+    """The folder with ``ivy.xml``: the working folder or one above it, else that of the sources."""
     for start in (Path.cwd(), Path(__file__)):
         for folder in (start, *start.parents):
             if (folder / "ivy.xml").is_file():
@@ -146,17 +146,17 @@ class StackSettings:
     tls_key: str = ""
     tls_ca: str = ""
     notify_allow: str = ON_ONE_MACHINE  # private networks that NOTIFY may name
-    service_token: str = field(default="", repr=False)  # that of the file when empty
-    service_token_file: str = ""  # one below data_dir when empty
+    service_token: str = field(default="", repr=False)  # read from the file if empty
+    service_token_file: str = ""  # a file below data_dir if empty
     kafka_protocol: Protocol = "PLAINTEXT"
     kafka_user: str = kafka_users.SERVICES
-    kafka_password: str = field(default="", repr=False)  # that of the file when empty
+    kafka_password: str = field(default="", repr=False)  # read from the file if empty
     kafka_password_file: str = ""
     kafka_ca: str = ""
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> StackSettings:
-        """From the environment, or these variables alone (:class:`CommandSettings`).
+        """Read from the environment, or from these variables alone (:class:`CommandSettings`).
 
         :raises MillraceError: INVALID_VALUE names a bad variable.
         """
@@ -191,14 +191,15 @@ class StackSettings:
         return found.with_kafka(protocol)
 
     def with_own_certificate(self) -> StackSettings:
-        """The same stack, over TLS by a certificate that it makes itself."""
+        """The same stack over TLS, with a certificate that it makes itself."""
         folder = self.data_dir / TLS
         certificate, key, authority = (str(folder / name) for name in (CERTIFICATE, KEY, AUTHORITY))
         return replace(self, tls=True, tls_certificate=certificate, tls_key=key, tls_ca=authority)
 
     def with_kafka(self, protocol: Protocol) -> StackSettings:
-        """The same stack, whose broker speaks this protocol. Its users get passwords that nobody else knows,
-        and its clients trust whom those of services trust, unless settings say otherwise."""
+        """The same stack with a broker that speaks this protocol. Unless settings say otherwise, its
+        users get passwords that nobody else knows, and its clients trust the same authority as clients
+        of the services."""
         sasl, tls = protocol.startswith("SASL_"), protocol.endswith("SSL")
         own = str(self.data_dir / kafka_users.FILES[kafka_users.SERVICES])
         return replace(
@@ -210,7 +211,7 @@ class StackSettings:
 
     @staticmethod
     def on_free_ports(data_dir: Path, jars_dir: Path) -> StackSettings:
-        """A stack of its own, as tests use it."""
+        """A stack of its own on free ports, as tests use it."""
         broker, *others = free_ports(1 + len(SERVICES))
         ports = {one.name: port for one, port in zip(SERVICES, others, strict=True)}
         return StackSettings(data_dir.resolve(), jars_dir.resolve(), broker, ports)
@@ -222,7 +223,7 @@ class StackSettings:
 
     @property
     def connection(self) -> dict[str, str]:
-        """Where the broker is and who asks, as librdkafka's settings."""
+        """The broker's address and who connects to it, as librdkafka's settings."""
         return {"bootstrap.servers": self.broker, **self.kafka.librdkafka}
 
     def url(self, name: str) -> str:
@@ -231,7 +232,7 @@ class StackSettings:
 
     @property
     def trust(self) -> Trust:
-        """Whom clients of the stack trust."""
+        """Which authorities the stack's clients trust."""
         return trust(self.tls_ca)
 
     @property
@@ -246,8 +247,8 @@ class StackSettings:
 
     @property
     def kafka(self) -> KafkaAccess:
-        """How services and this command line connect to the broker; a password of the stack's own is made if
-        there is none. :raises MillraceError: INVALID_VALUE for a file that cannot be used."""
+        """How services and this command line connect to the broker. A password of the stack's own is made if
+        it does not exist yet. :raises MillraceError: INVALID_VALUE for a file that cannot be used."""
         access = KafkaAccess(self.kafka_protocol, "PLAIN", self.kafka_user, ca=self.kafka_ca)
         return replace(access, password=self._kafka_password()) if access.sasl else access
 
@@ -259,7 +260,7 @@ class StackSettings:
         return read_secret("MILLRACE_KAFKA_PASSWORD_FILE", self.kafka_password_file)
 
     def variables(self) -> dict[str, str]:
-        """The environment that puts a service, or a client of this module, onto this stack."""
+        """The environment that connects a service, or a client of this module, to this stack."""
         ports = {one.variable: str(self.ports[one.name]) for one in SERVICES}
         return ports | {
             "MILLRACE_GATEWAY_URL": self.url("api-gateway"),
@@ -288,8 +289,8 @@ class StackSettings:
         }
 
     def environment(self, java_home: Path) -> dict[str, str]:
-        """What a service's process gets on top of ours: its settings, Spark on this Java, this Python and
-        loopback."""
+        """What a service's process gets in addition to our environment: its settings, this Java for Spark,
+        this Python, and loopback."""
         return self.variables() | {
             "JAVA_HOME": str(java_home),
             "PYSPARK_PYTHON": sys.executable,
@@ -299,7 +300,7 @@ class StackSettings:
 
 
 def _broker_port(address: str) -> int:
-    """The port to start the broker at; :raises ValueError: what the address must be."""
+    """The port to start the broker on; :raises ValueError: what the address must be."""
     try:
         parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port

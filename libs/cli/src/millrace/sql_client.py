@@ -1,4 +1,4 @@
-"""SQL over the gateway's REST endpoint: what the prompt and the demo need of it."""
+"""SQL over the gateway's REST endpoint, as far as the prompt and the demo need it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from millrace_service import Trust
 
 @dataclass(frozen=True)
 class SqlResult:
-    """A result: its columns (name, type, length) and rows. A statement without rows of its own has the one
-    column ``affected_rows``. ``note``: what else the gateway says of it."""
+    """A result: its columns (name, type, length) and rows. For a statement that gives no rows the only column
+    is ``affected_rows``. ``note``: what else the gateway says about it."""
 
     columns: tuple[tuple[str, str, int], ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -24,18 +24,18 @@ class SqlResult:
 
 
 def find_trust(url: str) -> Trust:
-    """Whom a client of this gateway trusts, as the environment says."""
+    """Whom a client of this gateway trusts, by the environment."""
     return StackSettings.from_environment().trust if url.startswith("https:") else True
 
 
 class Rest:
-    """A client of one gateway. Raises ``MillraceError``: UNAVAILABLE if nobody answers, else with the
-    gateway's own words."""
+    """A client of one gateway. It raises ``MillraceError``: UNAVAILABLE if nobody answers, else an error with
+    the gateway's own words."""
 
     def __init__(
         self, url: str, login: Login | None = None, timeout: float = 60, trust: Trust | None = None
     ) -> None:
-        """``login``, ``trust``: who asks, and whom it trusts; as the environment says without them."""
+        """``login``, ``trust``: who asks, and whom the client trusts; if not given, the environment says."""
         one = login or find_login()
         self._url = url
         verify = find_trust(url) if trust is None else trust
@@ -74,7 +74,7 @@ def _json(response: httpx.Response) -> dict[str, Any]:
 
 
 def answer(body: dict[str, Any]) -> SqlResult:
-    """The gateway's JSON as an :class:`SqlResult`; an error in it is raised."""
+    """The gateway's JSON as an :class:`SqlResult`; raises the error if the JSON holds one."""
     if body.get("code") != 0:
         number = body.get("code")
         code = next((one for one in ErrorCode if one.value.number == number), ErrorCode.INTERNAL)

@@ -1,4 +1,4 @@
-"""The whole of Millrace on one machine: the broker, then the four services, each a process of its own."""
+"""The whole of Millrace on one machine: the broker and the four services, each a process of its own."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import KafkaAccess, ServiceToken
 
 PORT_SECONDS = 3.0
-"""How long a port may stay taken by what has just ended."""
+"""How long the port of a process that has just ended may stay taken."""
 STANDBY_AFTER = 20.0
-"""Seconds that a service has run until its next process is started."""
+"""Seconds that a service must have run before its next process is started."""
 NAMES = (broker.NAME, *(one.name for one in SERVICES))
 
 
 @dataclass(frozen=True)
 class Status:
-    """One row of ``millrace status``. ``memory`` is the resident set with all child processes, in bytes;
-    ``restarts`` and ``last_exit``: how often the supervisor started it again, and why the last time;
+    """One row of ``millrace status``. ``memory``: the resident set of the part with all child processes, in
+    bytes; ``restarts`` and ``last_exit``: how often the supervisor started it again, and why the last time;
     ``problem``: why it is not ready, in its own words; ``followed``: whether its next process stands by,
-    which is not in ``memory``."""
+    whose memory is not in ``memory``."""
 
     name: str
     port: int
@@ -64,7 +64,7 @@ def _silent(_: str) -> None:
 
 
 class Stack:
-    """One stack. Every method may be called from any process: what runs is known by its pid files."""
+    """One stack. Every method may be called from any process: pid files tell what runs."""
 
     def __init__(self, settings: StackSettings, report: Report = _silent) -> None:
         self.settings = settings
@@ -77,8 +77,8 @@ class Stack:
 
     @cached_property
     def _http(self) -> httpx.Client:
-        # One for all questions: each new client reads all certificates, and to ask whether four services are
-        # ready took half a core while they started. Loopback needs no proxy.
+        # One client for all questions: each new client reads all certificates. Asking whether four services
+        # are ready took half a core while they started. Loopback needs no proxy.
         return httpx.Client(
             verify=self.settings.trust, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
         )
@@ -100,7 +100,7 @@ class Stack:
     # -- the whole ---------------------------------------------------------------------------------------
 
     def up(self) -> bool:
-        """Starts what does not run and returns once all are ready; False if all ran already.
+        """Starts the parts that do not run and returns once all are ready; False if all ran already.
 
         ``MillraceError`` says in one sentence what is missing, which port is taken, or which service ended
         or was not ready in time (with the end of its log).
@@ -147,7 +147,7 @@ class Stack:
         ]  # fmt: skip
 
     def is_supervised(self) -> bool:
-        """Whether a part that crashes is started again."""
+        """Whether a supervisor restarts parts that crash."""
         return processes.running(self.place, supervisor.NAME) is not None
 
     def is_up(self) -> bool:
@@ -161,8 +161,8 @@ class Stack:
     # -- one part ----------------------------------------------------------------------------------------
 
     def start(self, name: str, gave_up: Event | None = None) -> None:
-        """Starts the broker or one service unless it runs, and returns once it is ready. Another thread may
-        end the wait by ``gave_up``."""
+        """Starts the broker or one service unless it runs, and returns once it is ready. Another thread can
+        end the wait by setting ``gave_up``."""
         began = time.monotonic()
         if name == broker.NAME:
             self._broker.start()
@@ -188,8 +188,8 @@ class Stack:
         return processes.kill(self.place, _known(name))
 
     def keep_next(self, name: str) -> None:
-        """Have the next process of a service stand by, where settings want that: a while after the one that
-        runs has begun, whose start is not to take longer for it."""
+        """Starts the next process of a service, to stand by, if settings want that. It is started only some
+        time after the running one has begun, so that it does not slow down that one's start."""
         if not self.settings.standby or name == broker.NAME or not service(name).stands_by:
             return
         if self.has_next(name):
@@ -205,20 +205,21 @@ class Stack:
         return standby.waits(self.place, name)
 
     def _began(self, name: str) -> float | None:
-        """When the process that runs was noted as the service's, seconds since the epoch."""
+        """When the running process was noted as the service's, in seconds since the epoch."""
         with suppress(FileNotFoundError):
             return self.place.pid_file(name).stat().st_mtime
         return None
 
     def ask(self, name: str, path: str, timeout: float = 30) -> httpx.Response:
-        """What a service answers to another one, which shows the service token."""
+        """What a service answers to another service, which shows the service token."""
         url, shown = self.settings.url(name), dict(self._token.header)
         return self._http.get(f"{url}{path}", headers=shown, timeout=timeout)
 
     # -- inside ------------------------------------------------------------------------------------------
 
     def _ensure_certificate(self) -> None:
-        """Of a stack with a certificate of its own; commands that come later are told by a file."""
+        """Makes the certificate of a stack that has its own, and leaves a file that tells later
+        commands of it."""
         folder = self.settings.tls_folder
         if self.settings.tls:
             certificates.ensure(folder)
@@ -227,7 +228,7 @@ class Stack:
             (folder / ON).unlink(missing_ok=True)
 
     def _note_protocol(self) -> None:
-        """For commands that come later."""
+        """Writes down the broker's protocol, for later commands."""
         file, protocol = self.settings.data_dir / SPOKEN, self.settings.kafka_protocol
         file.parent.mkdir(parents=True, exist_ok=True)
         if protocol == "PLAINTEXT":
@@ -241,7 +242,7 @@ class Stack:
             processes.start(self.place, Program(supervisor.NAME, command, self.settings.variables()))
 
     def _start_services(self) -> None:
-        """All four side by side. The first that fails is raised as soon as it does."""
+        """Starts all four at once. The error of the first one that fails is raised as soon as it does."""
         gave_up = Event()
         with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
             starts = [side_by_side.submit(self.start, one.name, gave_up) for one in SERVICES]
@@ -273,7 +274,7 @@ class Stack:
         return self._health(name)[0]
 
     def _health(self, name: str) -> tuple[bool, str]:
-        """Whether a service is ready, and if not what its ``/healthz`` says of that."""
+        """Whether a service is ready, and if not, the reason that its ``/healthz`` gives."""
         try:
             answer = self.ask(name, "/healthz", timeout=2)
         except httpx.TransportError as error:
@@ -281,7 +282,7 @@ class Stack:
         return (True, "") if answer.status_code == 200 else (False, _problem(answer))
 
     def _refuse_taken_ports(self) -> None:
-        """Before anything starts: every port of a part that does not run must be free."""
+        """Before anything starts: checks that the port of every part that does not run is free."""
         places = [(broker.NAME, self.settings.broker_port, "MILLRACE_BROKER")]
         places += [(one.name, self.settings.ports[one.name], one.variable) for one in SERVICES]
         for name, port, variable in places:
@@ -289,7 +290,7 @@ class Stack:
                 self._refuse_taken(name, port, variable)
 
     def _refuse_taken(self, name: str, port: int, variable: str) -> None:
-        # the threads of a process that was killed may hold its port for a moment longer than it lives
+        # the threads of a killed process may hold its port for a moment longer than the process lives
         deadline = time.monotonic() + PORT_SECONDS
         while processes.port_taken(HOST, port):
             if time.monotonic() > deadline:
@@ -312,7 +313,7 @@ class Stack:
 
 
 def _problem(answer: httpx.Response) -> str:
-    """What stands in the answer of a service that is not ready: what has stalled, or its one problem."""
+    """The reason in the answer of a service that is not ready: what has stalled, or its only problem."""
     try:
         detail = answer.json()["detail"]
         stalled = [
@@ -329,7 +330,7 @@ def _known(name: str) -> str:
 
 
 def _memory(process: psutil.Process) -> int:
-    """Resident bytes of the process and all below it."""
+    """Resident bytes of the process and all its descendants."""
     family: Sequence[psutil.Process] = ()
     total = 0
     try:

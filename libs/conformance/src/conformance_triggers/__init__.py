@@ -1,5 +1,5 @@
-"""The trigger classes that cases name (FORMAT.md). The runner puts this package into the stack's trigger
-folder: it stands on ``millrace_triggers`` alone."""
+"""The trigger classes that cases name (FORMAT.md). The runner copies this package into the stack's trigger
+folder, so it depends on ``millrace_triggers`` alone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RunningCount(Trigger):
 
 
 class Reject(Trigger):
-    """Raises on a value below ``min``; ``strategy``: what its failures mean."""
+    """Raises on a value below ``min``; ``strategy``: the failure strategy that the class answers."""
 
     def validate(self, attributes: Mapping[str, str]) -> None:
         float(_given(attributes, "min"))

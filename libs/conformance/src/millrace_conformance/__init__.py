@@ -1,1 +1,1 @@
-"""Runs conformance cases: SQL that a user would send, and the rows and notifications that must come of it."""
+"""Runs conformance cases: SQL that a user would send, and the rows and notifications that must result."""

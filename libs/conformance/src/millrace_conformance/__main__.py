@@ -32,7 +32,8 @@ class OnThisMachine:
         self._stack = stack
 
     async def restart(self, service: str) -> None:
-        """kill -9 and a start. :raises RuntimeError: if it did not run, or is not ready again."""
+        """kill -9 and a start. :raises RuntimeError: if it did not run before, or does not become
+        ready again."""
         await asyncio.to_thread(self._restart, service)
 
     def _restart(self, service: str) -> None:
@@ -49,7 +50,8 @@ class OnThisMachine:
 
 
 def install_triggers(data_dir: Path) -> None:
-    """Puts the trigger classes that cases name where the stack's gateway finds them, running or not."""
+    """Copies the trigger classes that cases name to where the stack's gateway finds them, even while
+    it runs."""
     folder = Path(os.environ.get("MILLRACE_TRIGGER_DIR") or data_dir / "triggers")
     source = Path(conformance_triggers.__file__).parent
     shutil.copytree(
@@ -59,7 +61,7 @@ def install_triggers(data_dir: Path) -> None:
 
 @contextmanager
 def running_stack() -> Iterator[Stack]:
-    """The running stack; with none running one is started, and stopped in the end."""
+    """The running stack. If none runs, one is started, and stopped at the end."""
     stack = Stack(StackSettings.from_environment(), lambda line: print(line, file=sys.stderr, flush=True))
     ours = not stack.is_running()
     try:
@@ -89,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def disputes(path: Path | None) -> dict[str, Dispute]:
-    """The disputed cases; the default file need not be there."""
+    """The disputed cases; the default file may be missing."""
     where = path or project_root() / DISPUTES
     if path is None and not where.is_file():
         return {}
@@ -102,14 +104,14 @@ def show(outcome: Outcome) -> None:
 
 
 def play(cases: Sequence[Case], known: dict[str, Dispute], jobs: int) -> list[Outcome]:
-    """Plays the cases on the running stack, or on one of their own."""
+    """Plays the cases on the running stack, or on one started for them."""
     with running_stack() as stack:
         url = stack.settings.url("api-gateway")
         return asyncio.run(run.play_cases(cases, url, OnThisMachine(stack), jobs, known, show))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Loads all cases before any is played."""
+    """Loads all cases before it plays any."""
     given = parser().parse_args(arguments)
     try:
         known = disputes(given.disputed)

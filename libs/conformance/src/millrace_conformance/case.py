@@ -1,4 +1,4 @@
-"""What a case is: its head, and its steps as plain data with their place in the file."""
+"""What a case is: its head, and its steps as plain data that know their place in the file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Sql(Step):
-    """Statements that must succeed, in order. ``login``: who sends them, None: root."""
+    """Statements that must succeed, in order. ``login``: who sends them; None: root."""
 
     statements: tuple[str, ...]
     login: Login | None = None
@@ -51,7 +51,7 @@ class Running(Step):
 
 @dataclass(frozen=True)
 class Expect(Step):
-    """A query whose answer must become these rows within some time. ``login``: who asks, None: root."""
+    """A query whose answer must become these rows within some time. ``login``: who asks; None: root."""
 
     sql: str
     rows: tuple[ExpectedRow, ...]
@@ -69,8 +69,8 @@ class Stays(Expect):
 
 @dataclass(frozen=True)
 class Refused(Step):
-    """A statement that must be refused; ``match``: a regular expression found in the message. ``login``: who
-    sends it, None: root."""
+    """A statement that must be refused; ``match``: a regular expression that the message must contain.
+    ``login``: who sends it; None: root."""
 
     sql: str
     match: str | None = None
@@ -79,14 +79,14 @@ class Refused(Step):
 
 @dataclass(frozen=True)
 class Sleep(Step):
-    """A pause, where processing time is what is tested."""
+    """A pause, for cases that test processing time."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Notifications(Step):
-    """Events that must have come to the case's WebSocket address, see :mod:`millrace_conformance.notices`."""
+    """Events that must have come to the case's WebSocket address; see :mod:`millrace_conformance.notices`."""
 
     events: tuple[Mapping[str, Any], ...]
     within: float = DEFAULT_WITHIN
@@ -102,7 +102,7 @@ class Restart(Step):
 
 @dataclass(frozen=True)
 class Produce(Step):
-    """Rows of one table written through Kafka, as a producer outside would."""
+    """Rows of one table, written through Kafka as an outside producer would."""
 
     table: str
     rows: tuple[Mapping[str, Any], ...]
@@ -123,7 +123,7 @@ class Case:
     timezone: str = "UTC"
 
     def database(self, name: str) -> str:
-        """What a client names as the case's database: IoTDB's begin with ``root.``."""
+        """What a client calls the case's database: IoTDB's names begin with ``root.``."""
         return f"root.{name}" if self.dialect == "iotdb" else name
 
 
@@ -132,8 +132,8 @@ _PLACEHOLDER = re.compile(r"\{(db|notify)\}")
 
 
 def substitute(data: Data, names: Mapping[str, str]) -> Data:
-    """The data with ``{db}`` and ``{notify}`` replaced as literal text in every string, keys too; all other
-    braces (JSON tags have them) stay. ``names``: ``db`` and ``notify``."""
+    """The data with ``{db}`` and ``{notify}`` replaced as literal text in every string, also in keys. All
+    other braces (JSON tags have them) stay. ``names``: the values of ``db`` and ``notify``."""
     result: Any = _substitute(data, names)
     return result  # type: ignore[no-any-return]
 
@@ -167,8 +167,8 @@ _LISTS_EVERYTHING = re.compile(r"\bSHOW\s+(TRIGGERS|CQS|CONTINUOUS\s+QUERIES)\b"
 
 
 def runs_alone(case: Case) -> bool:
-    """Whether nothing may run beside the case: it kills a service, lists what all cases registered, or drops
-    an snode, which streams that other cases make meanwhile would hold."""
+    """Whether nothing may run beside the case: it kills a service, lists what all cases have registered, or
+    drops an snode, which streams that other cases create meanwhile would keep in use."""
     if any(isinstance(step, Restart) for step in case.steps):
         return True
     texts = [sql for step in case.steps for sql in statements(step)]

@@ -1,4 +1,4 @@
-"""What a case leaves is dropped: streams, continuous queries and triggers, then databases, then users."""
+"""Drops what a case leaves: streams, continuous queries and triggers, then databases, then users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def quoted(name: str) -> str:
 
 
 async def clean_up(play: Play) -> list[str]:
-    """Drops all that carries the case's name; gives what could not be dropped, with the reason."""
+    """Drops everything with the case's name; returns what could not be dropped, with the reason."""
     problems: list[str] = []
     clean = {"tdengine": _tdengine, "tdengine-legacy": _legacy, "iotdb": _iotdb}[play.case.dialect]
     try:

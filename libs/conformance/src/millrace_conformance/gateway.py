@@ -17,7 +17,7 @@ TIMEOUT = 120.0
 
 
 class Refused(Exception):
-    """The statement was refused; ``str()`` is the gateway's message."""
+    """The gateway refused the statement; ``str()`` is its message."""
 
 
 class Broken(Exception):
@@ -48,11 +48,11 @@ class Gateway:
     async def execute(
         self, sql: str, timezone: str = "UTC", dialect: Dialect = "tdengine", login: Login | None = None
     ) -> Answer:
-        """Runs one statement. The dialect is named only where the statement does not say it; no login is
-        root's.
+        """Runs one statement. The dialect is named only where the statement itself does not show it. Without
+        a login, root sends it.
 
         :raises Refused: with the gateway's reason.
-        :raises Broken: if it does not answer, or answers that it failed itself.
+        :raises Broken: if the gateway does not answer, or answers that it failed itself.
         """
         parameters = {"tz": timezone} | ({"dialect": dialect} if dialect == "iotdb" else {})
         try:
@@ -76,7 +76,7 @@ def _basic(login: Login) -> dict[str, str]:
 
 
 def read(status: int, body: Any) -> Answer:
-    """The REST protocol's JSON as an answer; raises as :meth:`Gateway.execute` does."""
+    """The REST protocol's JSON as an answer; raises the same errors as :meth:`Gateway.execute`."""
     if not isinstance(body, dict) or not isinstance(body.get("code"), int):
         raise Broken(f"the gateway answered with status {status} and no REST answer: {body!r:.200}")
     if body["code"] != 0:

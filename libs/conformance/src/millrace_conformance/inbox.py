@@ -1,4 +1,4 @@
-"""The WebSocket addresses that cases give to NOTIFY: one server, one path a case."""
+"""The WebSocket addresses that cases give to NOTIFY: one server, with one path for each case."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HOST = "127.0.0.1"
 
 @dataclass
 class Inbox:
-    """What came to one address: events in their order, each with its ``streamName``; and messages that are
-    not as the seed describes them."""
+    """What came to one address: events in order, each with its ``streamName``; and messages that do not have
+    the form that the seed describes."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""YAML files to cases. Whatever a case may not say is refused with file and line."""
+"""Reads YAML files into cases. Whatever a case must not say is refused, with file and line."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _table(source: Source, where: Where, raw: Any) -> str:
 
 @dataclass(frozen=True)
 class Key:
-    """A key: how its value is read, into which field, and whether it must be there."""
+    """A key: how its value is read, which field it fills, and whether it must be present."""
 
     read: Reader
     field: str
@@ -169,7 +169,7 @@ class Key:
 
 @dataclass(frozen=True)
 class StepKind:
-    """A kind of step: its class, and its keys; ``whole``: a value that is not an object is the one field."""
+    """A kind of step: its class and its keys; ``whole``: how a value that is not an object is read."""
 
     step: type[Step]
     keys: Mapping[str, Key]
@@ -276,7 +276,7 @@ def read_case(path: Path, text: str) -> Case:
 
 
 def files(places: Iterable[Path]) -> list[Path]:
-    """The case files that are named or lie below the named folders, each once, in order of their names.
+    """The case files that are named, or that lie below the named folders, each once, in order of their names.
 
     :raises FileNotFoundError: for a place that is not there or holds no case.
     """
@@ -312,7 +312,7 @@ def load(paths: Iterable[Path]) -> list[Case]:
 
 @dataclass(frozen=True)
 class Dispute:
-    """Why a case is taken to be wrong: the reason, and the seed's sentence that says so."""
+    """Why a case is considered wrong: the reason, and the seed's sentence that says so."""
 
     reason: str
     seed: str
@@ -322,7 +322,7 @@ _DISPUTE = {"reason": Key(_text, "reason"), "seed": Key(_text, "seed")}
 
 
 def read_disputes(path: Path, text: str) -> dict[str, Dispute]:
-    """Disputed cases by id; an empty file has none. :raises BadCase: as for a case."""
+    """Disputed cases by id; an empty file holds none. :raises BadCase: as for a case."""
     source = parse(path, text)
     if source.data is None:
         return {}

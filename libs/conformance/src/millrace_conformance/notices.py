@@ -1,4 +1,4 @@
-"""When the notifications that came are those that a case expects."""
+"""Decides whether the notifications that came are those that a case expects."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Bindings = dict[str, Any]
 def match_value(expected: Any, came: Any, bindings: Bindings) -> Bindings | None:
     """The bindings after a match, None if there is none.
 
-    Objects match partially at every depth, lists item by item. ``'$x'`` is anything, but the same everywhere;
-    ``'!absent'`` (in an object) says that a key is not there.
+    Objects match partially at every depth, lists item by item. ``'$x'`` matches anything, but the same value
+    everywhere; ``'!absent'`` (in an object) says that a key must be missing.
     """
     if isinstance(expected, str) and expected.startswith("$"):
         if expected in bindings:
@@ -51,25 +51,25 @@ def _match_object(expected: Event, came: Event, bindings: Bindings) -> Bindings 
 
 
 def group_of(event: Event) -> tuple[str, str]:
-    """Events are in order within one group of one stream; nothing orders two streams."""
+    """The group within which events have an order: one group of one stream. Nothing orders two streams."""
     return str(event.get("streamName")), str(event.get("groupId"))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``bindings`` if all is well, else None; and the sentences that say what is wrong."""
+    """``bindings`` if all is well, else None; and sentences that say what is wrong."""
 
     bindings: Bindings | None
     problems: tuple[str, ...] = ()
     too_many: bool = False
-    """Waiting longer cannot help: more events came than may come."""
+    """Waiting longer cannot help: more events came than are allowed."""
 
 
 def judge(expected: Sequence[Event], came: Sequence[Event], complete: bool, bindings: Bindings) -> Verdict:
-    """Whether each expected event came, as an event of its own, in the expected order within its group.
+    """Whether a separate event came for each expected one, in the expected order within its group.
 
-    ``complete``: no other event of the streams that ``expected`` names may be there; if it names none, no
-    event at all.
+    ``complete``: the streams that ``expected`` names may have no other events; if it names none, no events
+    may have come at all.
     """
     names = [event["streamName"] for event in expected]
     ours = [
@@ -100,7 +100,7 @@ def _missing(expected: Sequence[Event], came: Sequence[Event], bindings: Binding
 
 
 def _assign(expected: Sequence[Event], came: Sequence[Event], bindings: Bindings) -> Bindings | None:
-    """A search with the states that led nowhere remembered: how far each group is read is all that counts."""
+    """A search that remembers the states that led nowhere; a state is how far each group has been read."""
     groups = [group_of(event) for event in came]
     dead: set[tuple[int, str]] = set()
 
@@ -125,8 +125,8 @@ def _assign(expected: Sequence[Event], came: Sequence[Event], bindings: Bindings
 
 
 def without_repeats(events: Sequence[Event]) -> list[Event]:
-    """The events without those that came again after a service was killed: all but their ``eventTime`` is
-    the same, triggerId included."""
+    """The events without those that came again after a service was killed. A repeated event is the same but
+    for its ``eventTime``; its triggerId is the same too."""
     kept: dict[str, Event] = {}
     for event in events:
         what = sorted((key, repr(value)) for key, value in event.items() if key != "eventTime")

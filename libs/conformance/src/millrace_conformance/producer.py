@@ -1,4 +1,4 @@
-"""Rows written through Kafka, as any producer outside would write them."""
+"""Rows written through Kafka, as any outside producer would write them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = 30.0
 
 
 class ToProduce(NamedTuple):
-    """A message: the topic of the super table (of a normal table: its own), the table's name, JSON."""
+    """A message: the topic of the super table (for a normal table: its own), the table's name, JSON."""
 
     topic: str
     key: str
@@ -28,8 +28,8 @@ def message(db: str, stable: str | None, table: str, rows: Sequence[Mapping[str,
 
 
 def produce(broker: Mapping[str, str], what: ToProduce) -> None:
-    """Writes the message and waits until it is there. ``broker``: where it is and who asks, as Kafka's client
-    has it. :raises KafkaException: if it is not within 30 s."""
+    """Writes the message and waits until it is in Kafka. ``broker``: its address and login, as settings of
+    the Kafka client. :raises KafkaException: if it is not written within 30 s."""
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -41,7 +41,7 @@ def produce(broker: Mapping[str, str], what: ToProduce) -> None:
             **broker,
             "acks": "all",
             "message.timeout.ms": int(SECONDS * 1000),
-            # the hash of Java's clients: all writers of a table must agree on its partition
+            # the hash of Java's clients: all writers of a table must choose the same partition
             "partitioner": "murmur2_random",
         }
     )

@@ -10,7 +10,7 @@ from millrace_conformance.case import Case, Step
 
 @dataclass(frozen=True)
 class Failure:
-    """Where a case failed: the step's number from 1, what was expected and what came."""
+    """Where a case failed: the step's number, counted from 1, what was expected and what came."""
 
     number: int
     step: Step | None
@@ -20,7 +20,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case ended. ``left``: what could not be dropped after it. ``dispute``: why it does not count."""
+    """How a case ended. ``left``: what could not be dropped afterwards. ``dispute``: why it does not
+    count."""
 
     case: Case
     db: str
@@ -38,7 +39,7 @@ class Outcome:
 
 
 def lines(outcome: Outcome) -> list[str]:
-    """The line of a case, and below it what went wrong."""
+    """The line for a case, and below it what went wrong."""
     case = outcome.case
     shown = [f"{outcome.word} {case.id} {case.title} {outcome.seconds:.1f}s"]
     if outcome.dispute is not None:
@@ -70,7 +71,7 @@ def _block(title: str, text: str) -> list[str]:
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
-    """The end of a run; the last line is ``N passed, M failed``."""
+    """The lines at the end of a run; the last one is ``N passed, M failed``."""
     words = [outcome.word for outcome in outcomes]
     disputed = words.count("DISPUTED")
     shown = [f"{disputed} disputed, not counted"] if disputed else []

@@ -1,4 +1,4 @@
-"""Many cases on one running stack: side by side, and alone where they must be."""
+"""Plays many cases on one running stack: side by side where possible, alone where they must be."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Report = Callable[[Outcome], None]
 
 
 def fresh_name() -> str:
-    """A database name that no other run has, and that none other begins with."""
+    """A database name that no other run uses, and that no other name begins with."""
     return f"c{uuid.uuid4().hex[:10]}"
 
 

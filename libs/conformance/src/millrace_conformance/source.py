@@ -1,4 +1,4 @@
-"""A YAML file as plain data whose every place knows its line, and the errors that name it."""
+"""A YAML file as plain data that knows the line of every place, and errors that name the line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BadCase(Exception):
 
 
 class BadCases(Exception):
-    """Several files that are not cases, a line each."""
+    """Several files that are not cases, one line for each."""
 
     def __init__(self, errors: Iterable[BadCase]) -> None:
         super().__init__("\n".join(map(str, errors)))
@@ -29,7 +29,7 @@ Where = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Source:
-    """A file's content as plain data, and the line of every key and list item by its place."""
+    """A file's content as plain data, and by place the line of every key and list item."""
 
     path: Path
     data: Any

@@ -1,4 +1,4 @@
-"""One step of one case, played against a running stack."""
+"""Plays one step of a case against a running stack."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from millrace_conformance.values import Answer
 
 RUNNING_SECONDS = 60.0
 RUNNING = {"tdengine-legacy": "ready"}
-"""What a dialect calls a stream that runs; the others: Running."""
-SETTLE_SECONDS = 2.0  # how long after the last expected event another one may show that it came too
+"""What a dialect calls the state of a running stream, if not Running."""
+SETTLE_SECONDS = 2.0  # how long after the last expected event one too many may still come
 
 
 class Failed(Exception):
@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 class Outside(Protocol):
-    """What a case needs besides SQL and its address: crashes of services, and a producer."""
+    """What a case needs besides SQL and its WebSocket address: crashes of services, and a producer."""
 
     async def restart(self, service: str) -> None:
         """kill -9 and a start; returns once the service is ready again."""
@@ -53,10 +53,10 @@ class Play:
     outside: Outside
     bindings: notices.Bindings = field(default_factory=dict)
     restarted: bool = False
-    """Since when a service was killed, events may come again."""
+    """Whether a service was killed: from then on events may come again."""
 
     async def sql(self, text: str, login: Login | None = None) -> Answer:
-        """Runs a statement in the case's time zone and dialect; no login is root's."""
+        """Runs a statement in the case's time zone and dialect; without a login, as root."""
         return await self.gateway.execute(text, self.case.timezone, self.case.dialect, login)
 
 
@@ -91,7 +91,7 @@ Attempt = Callable[[], Awaitable[Failed | None]]
 
 
 async def _until(seconds: float, attempt: Attempt) -> None:
-    """Tries until there is nothing to complain about; the last complaint is raised."""
+    """Tries until there is nothing to complain about; raises the last complaint when time is up."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
     pause = 0.1
@@ -146,7 +146,7 @@ async def _stays(play: Play, step: model.Stays) -> None:
 
 
 def show_rows(rows: Sequence[Sequence[Any]], most: int = 30) -> str:
-    """Rows for people, a line each."""
+    """Rows as text for people, one line for each."""
     lines = [f"  {list(row)}" for row in rows[:most]]
     if len(rows) > most:
         lines.append(f"  … and {len(rows) - most} more")
@@ -170,7 +170,7 @@ async def _refused(play: Play, step: model.Refused) -> None:
 
 
 def column(answer: Answer, name: str, default: int = 0) -> int:
-    """The index of a column, ``default`` if none has the name."""
+    """The index of the column of this name, ``default`` if there is none."""
     return answer.columns.index(name) if name in answer.columns else default
 
 
@@ -192,8 +192,8 @@ async def _running(play: Play, step: model.Running) -> None:
 
 
 async def _states(play: Play, streams: Sequence[str]) -> dict[str, Any]:
-    """The state of each of the streams; ``name`` is one of the case's database, ``db.name`` of another.
-    The older dialect has one list for all databases."""
+    """The state of each of the streams. A plain ``name`` is a stream of the case's database, ``db.name`` one
+    of another. The older dialect has one list for all databases."""
     states: dict[str, Any] = {}
     owners = {name: name.rpartition(".")[0] or play.db for name in streams}
     for db in sorted(set(owners.values())):
@@ -244,13 +244,13 @@ async def _produce(play: Play, step: model.Produce) -> None:
 
 async def _place_of(play: Play, table: str) -> tuple[str, str | None, str]:
     """Database, super table (None for a normal table) and name of a table. A device of IoTDB is a child table
-    that has its path for name."""
+    whose name is its path."""
     if play.case.dialect == "iotdb":
         name, condition = table, f"table_name = '{table}'"
     else:
         db, name = table.split(".")
         condition = f"db_name = '{db}' AND table_name = '{name}'"
-    # the names are those of the case, which may send any SQL
+    # the names come from the case, which may send any SQL anyway
     sql = f"SELECT db_name, stable_name FROM information_schema.ins_tables WHERE {condition}"  # noqa: S608
     try:
         answer = await play.gateway.execute(sql, play.case.timezone)

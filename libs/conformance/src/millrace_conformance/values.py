@@ -1,4 +1,4 @@
-"""When an answer's rows are the rows that a case expects."""
+"""Decides whether an answer's rows are those that a case expects."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Answer:
 
 
 def local_text(text: Any, zone: tzinfo) -> Any:
-    """RFC 3339 as the case writes it: local time of the zone, with the digits that came. What is no
-    timestamp stays as it is."""
+    """A time in RFC 3339 as the case writes it: the zone's local time, with as many digits as came. Anything
+    else stays as it is."""
     if not isinstance(text, str):
         return text
     _, _, fraction = text.partition(".")
@@ -38,7 +38,7 @@ def local_text(text: Any, zone: tzinfo) -> Any:
     if precision is None:
         return text
     try:
-        # three digits are milliseconds, and so on: nothing is cut off
+        # three digits are milliseconds, and so on: no digit is cut off
         ticks = parse_timestamp(text, precision, zone)  # type: ignore[arg-type]
         return format_local(ticks, precision, zone)  # type: ignore[arg-type]
     except MillraceError:
@@ -56,8 +56,9 @@ def localized(answer: Answer, timezone: str) -> tuple[ExpectedRow, ...]:
 
 
 def same(expected: Any, came: Any) -> bool:
-    """Whether a value is the expected one: ``'*'`` is anything, integers and booleans exact, numbers of
-    which one has a fraction within a relative 1e-6, all else equal and of one type."""
+    """Whether a value is the expected one. ``'*'`` matches anything. Integers and booleans must be
+    equal; numbers match within a relative 1e-6 if one has a fraction; all else must be equal and of
+    the same type."""
     if expected == ANY and isinstance(expected, str):
         return True
     if isinstance(expected, bool) or isinstance(came, bool):
@@ -74,7 +75,7 @@ def same_row(expected: ExpectedRow, came: ExpectedRow) -> bool:
 
 
 def same_rows(expected: Sequence[ExpectedRow], came: Sequence[ExpectedRow], ordered: bool = True) -> bool:
-    """Whether the rows are the expected ones, in their order or in any."""
+    """Whether the rows are the expected ones, in the same order or in any order."""
     if len(expected) != len(came):
         return False
     if ordered:
@@ -83,7 +84,7 @@ def same_rows(expected: Sequence[ExpectedRow], came: Sequence[ExpectedRow], orde
 
 
 def _any_order(expected: Sequence[ExpectedRow], came: Sequence[ExpectedRow]) -> bool:
-    """A perfect matching (``'*'`` may fit several rows), by augmenting paths."""
+    """Looks for a perfect matching by augmenting paths, because ``'*'`` may match several rows."""
     taken: dict[int, int] = {}  # index of the row that came -> index of the expected row
 
     def place(index: int, tried: set[int]) -> bool:

@@ -1,8 +1,9 @@
-"""Which queries of users may begin, so that no user takes the process that runs them from the others.
+"""Which users' queries may begin, so that no user can take the process that runs them away from the others.
 
-A query that cannot be stopped, or takes all memory, ends that process. The ends are remembered with the users
-whose queries it may have been. Where several had some nobody knows whose: a user is at fault of the ends at
-which nobody else was each time, and who was there at an end has queries no more beside others who were.
+A query that cannot be stopped, or that takes all memory, ends that process. Each end is remembered with the
+users whose query may have caused it. Where several users had queries running, nobody knows whose it was. So a
+user is at fault only if nobody else was present at all of that user's ends. Users who were present at an end
+no longer run queries beside one another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 User = str | None
-"""None: a query that nobody is named for."""
+"""None: a query that belongs to no named user."""
 
 
 class End(NamedTuple):
@@ -23,16 +24,16 @@ class End(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """``until``: seconds; ``ends``: of the process, by this user."""
+    """``until``: seconds; ``ends``: how often this user has ended the process."""
 
     until: float
     ends: int
 
 
 class Admission:
-    """``lanes``: queries that run side by side; ``most``: ends of the process within ``seconds`` after which
-    a user's queries are refused for as long (0 seconds: they never are). Each call is told the time, in
-    seconds that never go back."""
+    """``lanes``: queries that run side by side. ``most``: after this many ends of the process within
+    ``seconds``, a user's queries are refused for as long (0 seconds: they never are). Each call is told the
+    time, in seconds of a clock that never goes back."""
 
     def __init__(self, lanes: int, most: int, seconds: float) -> None:
         self._most, self._seconds = most, seconds
@@ -41,7 +42,8 @@ class Admission:
         self._refused: dict[str, Refused] = {}
 
     def ended(self, users: Collection[User], now: float) -> frozenset[str]:
-        """A query of one of these users has ended the process; who is refused from now on, and was not."""
+        """A query of one of these users has ended the process. Returns the users who are refused from now on
+        and were not before."""
         self._forget(now)
         self._ends.append(End(now, frozenset(users)))
         if not self._seconds:
@@ -65,9 +67,9 @@ class Admission:
         """Whether a query of this user may take a lane that is free. ``running``: lanes that users have;
         ``spared``: another end would keep nobody waiting.
 
-        The last lane is for somebody who has none. Who has ended the process waits until the next one stands
-        ready. Those who were there at ends run one after the other: the next end tells whose it was, and no
-        two users can have a third refused."""
+        The last lane is for a user who has none. A user who has ended the process waits until the next
+        process stands ready. Users who were present at ends run one after the other: so the next end tells
+        whose fault it was, and no two users can get a third one refused."""
         self._forget(now)
         there = frozenset[User]().union(*(end.users for end in self._ends))
         alone = user not in there or not there & running.keys() - {user}
@@ -81,7 +83,7 @@ class Admission:
         return len(there)
 
     def _forget(self, now: float) -> None:
-        # without a penalty the next process is waited for all the same
+        # even without a penalty, ends count for a minute: their user still waits for the next process
         while self._ends and self._ends[0].at + (self._seconds or 60.0) <= now:
             self._ends.popleft()
         for user in [user for user, one in self._refused.items() if one.until <= now]:

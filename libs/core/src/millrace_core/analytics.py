@@ -1,7 +1,7 @@
 """Analysis algorithms as the planner sees them: their names, parameters and options (seed 001, TDgpt).
 
-What an algorithm computes is elsewhere (``millrace_analytics``, or an analytics node of somebody else); here
-is what can be checked before anything is computed.
+What an algorithm computes is defined elsewhere (in ``millrace_analytics``, or on a third-party analytics
+node). This module holds what can be checked before anything is computed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ INSTALL = "install millrace-analytics[algorithms]"
 class Parameter:
     """A parameter of an algorithm.
 
-    ``least``, ``most``: bounds that it may reach; ``above``, ``below``: bounds that it may not. ``choices``:
-    all values of a text.
+    ``least``, ``most``: inclusive bounds; ``above``, ``below``: exclusive bounds. ``choices``: all values
+    that a text parameter may have.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> Value:
-        """:raises ValueError: what values it takes."""
+        """:raises ValueError: with a message that says which values it takes."""
         found: Value
         if self.type == "text":
             found = text.lower()
@@ -78,7 +78,7 @@ COMMON = (
     Parameter("wncheck", "int", 1, least=0, most=1),
     Parameter("timeout", "int", 60, least=1, most=1200),
 )
-"""Options of every analysis: whether white noise is looked for, and the seconds that an anode may take."""
+"""Options of every analysis: whether to check for white noise, and how many seconds an anode may take."""
 FORECAST = (
     Parameter("rows", "int", 10, least=1, most=1024),
     Parameter("conf", "float", 95, above=0, below=100),
@@ -86,15 +86,16 @@ FORECAST = (
     Parameter("every", "int", -1, least=1),
 )
 """Options of a forecast: how many rows; the confidence in per cent; the first instant and the step, in ticks
-(not given: behind the last row, and its mean step)."""
+(if not given: right after the last row, with the mean step of the rows)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """An algorithm that there is.
+    """An algorithm that exists.
 
-    ``missing``: the packages that it needs and that are not installed here; ``url``: the anode that computes
-    it (empty: this process can), ``anode`` its number. ``parameters`` of an anode's are not known: None.
+    ``missing``: the packages that it needs and that are not installed here. ``url``: the anode that computes
+    it (empty: this process can); ``anode``: the number of that anode. ``parameters`` is None for an anode's
+    algorithm: they are not known here.
     """
 
     name: str
@@ -107,7 +108,7 @@ class Algorithm:
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """An analysis that was asked for, checked: what the function that runs it is given, as JSON."""
+    """A checked request for an analysis, which the function that runs it receives as JSON."""
 
     kind: AnalysisKind
     algorithm: str
@@ -131,7 +132,7 @@ def read_analysis(text: str) -> Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """The algorithms that can be asked for: those of this process first, then those of anodes."""
+    """The available algorithms: those of this process first, then those of anodes."""
 
     algorithms: tuple[Algorithm, ...] = field(default=())
 
@@ -141,7 +142,7 @@ class Directory:
     def find(self, kind: AnalysisKind, name: str) -> Algorithm:
         """``name``, or ``anode:name``.
 
-        :raises MillraceError: UNSUPPORTED; it lists what there is.
+        :raises MillraceError: UNSUPPORTED; the message lists the known algorithms.
         """
         number, _, bare = name.rpartition(":")
         known = self.of_kind(kind)
@@ -154,8 +155,8 @@ class Directory:
         return next((one for one in found if not one.missing), found[0])
 
     def read(self, kind: AnalysisKind, options: str, precision: str) -> Analysis:
-        """Check an option text: ``key=value`` pairs between commas. Blanks are free, keys are of any case,
-        empty entries and unknown keys are ignored (as TDgpt does).
+        """Check an option text: ``key=value`` pairs separated by commas. Blanks do not matter, keys are
+        case-insensitive, empty entries and unknown keys are ignored (as TDgpt does).
 
         :raises MillraceError: UNSUPPORTED, INVALID_VALUE: what is wrong with it.
         """

@@ -24,7 +24,7 @@ from millrace_core.wire.reading import Format, strictly, text_of, undecodable
 from millrace_core.wire.topics import CATALOG
 
 SYSTEM_DATABASES = frozenset({"information_schema", "performance_schema"})
-"""Databases that nobody makes: what they show is the catalog itself."""
+"""Databases that nobody creates: they show the catalog itself."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class GrantedTable(msgspec.Struct, frozen=True):
-    """A normal, super or child table. Another one that is made later under the name has another uid."""
+    """A normal, super or child table. A table that is created later under the same name has another uid."""
 
     db: str
     name: str
@@ -56,15 +56,15 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Snode(msgspec.Struct, frozen=True):
-    """A stream node that was asked for: here it means nothing but that it is listed."""
+    """A stream node that somebody created. It has no effect in Millrace except that it is listed."""
 
     id: int
     created: int = 0
 
 
 class Anode(msgspec.Struct, frozen=True):
-    """An analytics node of somebody else, ``url`` being ``host:port``, and the algorithms that it had when it
-    was asked last. Times in milliseconds."""
+    """A third-party analytics node (``url``: its ``host:port``), and the algorithms that it had when it was
+    last asked. Times in milliseconds."""
 
     id: int
     url: str
@@ -76,10 +76,10 @@ class Anode(msgspec.Struct, frozen=True):
 class StreamEntry(msgspec.Struct, frozen=True):
     """A stream and its life.
 
-    ``wanted`` is what the user asked for last; ``control`` is the number of the control record that asks for
-    it: it is so once trigger-svc has applied that number. ``stopped_at``: how far the topic of its trigger
-    table went when it was stopped; ``skipped``: stretches of that topic (partition, from, to) that it was
-    told to leave out when it went on.
+    ``wanted`` is what the user asked for last. ``control`` is the number of the control record that asks for
+    it: the stream is in that state once trigger-svc has applied that record. ``stopped_at``: the ends of its
+    trigger table's topic when the stream was stopped. ``skipped``: stretches of that topic (partition, from,
+    to) that it was told to leave out when it was started again.
     """
 
     spec: StreamSpec
@@ -91,8 +91,8 @@ class StreamEntry(msgspec.Struct, frozen=True):
 
 
 class Tombstone(msgspec.Struct, frozen=True):
-    """That a child table of ``db.table`` was dropped, ``incarnation`` being its last: the next one of that
-    name has a greater one, hence another uid. Goes with the super table."""
+    """Says that a child table of ``db.table`` was dropped. ``incarnation`` was its last: the next table of
+    that name gets a greater one, and so another uid. The tombstone goes away with the super table."""
 
     db: str
     table: str
@@ -161,9 +161,11 @@ _FORMATS = {
 
 
 def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], Record | None]:
-    """The kind, the names and the record of a message of the topic; None: what has the key is removed.
+    """The kind, the names and the record of a message of the topic; a record of None removes the entry with
+    that key.
 
-    :raises WireError: UNDECODABLE for one that is not as the topic's are; a newer gateway may write such.
+    :raises WireError: UNDECODABLE for a message that does not fit the topic; a newer gateway may write such
+        ones.
     """
     kind, _, rest = text_of(key).partition(_SEP)
     names = tuple(rest.split(_SEP, 1 if kind in _IN_DATABASE else 0))
@@ -178,11 +180,12 @@ _LARGE = frozenset({
     "tables", "children", "family", "streams", "tombstones", "users", "grants", "devices", "cqs",
     "insert_triggers",
 })  # fmt: skip
-"""What may be many; all else of a catalog is in any part of it."""
+"""What there may be many of. Everything else in a catalog belongs to every part of it."""
 
 
 class Definitions(Protocol):
-    """What gives parts of the catalog: the catalog itself, or whoever has it or can ask for them."""
+    """Whatever provides parts of the catalog: the catalog itself, or something that holds it or can ask for
+    them."""
 
     def part(self, wanted: Iterable[tuple[str, str]], *, families: bool) -> Catalog:
         """See :meth:`Catalog.part`."""
@@ -208,7 +211,7 @@ class Catalog:
         """IoTDB's continuous queries."""
         self.insert_triggers: dict[str, InsertTrigger] = {}
         self.algorithms: tuple[Algorithm, ...] = ()
-        """What the process that reads the catalog can compute itself: no record says so."""
+        """The algorithms that the process reading the catalog can compute itself: no record lists them."""
         self.family: dict[tuple[str, str], dict[str, Child]] = {}
         """(db, super table) -> its children by name."""
         self._listed: dict[str, list[str]] = {}
@@ -216,7 +219,7 @@ class Catalog:
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Take in one record; a None value removes.
 
-        :raises WireError: as :func:`read`; nothing has changed then.
+        :raises WireError: as :func:`read` does; the catalog is then unchanged.
         """
         kind, names, record = read(key, value)
         name = names[0] if len(names) == 1 else (names[0], names[1])
@@ -229,7 +232,7 @@ class Catalog:
         else:
             home[name] = record
         if isinstance(record, Table) and record.version:
-            # its children's tags are in the order of its tags, whichever record came first
+            # its children's tags are kept in the order of its own tags, whichever record came first
             for child in list(self.children_of(record)):
                 self._enter(current(child, record))
 
@@ -262,8 +265,8 @@ class Catalog:
     def streams_named(
         self, named: str | None, chosen: str | None, name: str, *, global_first: bool = True
     ) -> Iterator[StreamEntry]:
-        """The streams that a name may mean: that of the database ``named``; with None the global one, then
-        that of the database ``chosen`` (the other way round without ``global_first``)."""
+        """The streams that a name may mean: the one of the database ``named``. If that is None: the global
+        one, then the one of the database ``chosen`` (in the reverse order without ``global_first``)."""
         homes = ["", chosen or ""] if named is None else [named]
         for home in homes if global_first else reversed(homes):
             if (entry := self.streams.get((home, name))) is not None:
@@ -276,8 +279,8 @@ class Catalog:
         return [name for other, name in (*self.tables, *self.children) if other == db]
 
     def part(self, wanted: Iterable[tuple[str, str]], *, families: bool) -> Catalog:
-        """A copy of what these (database, table) names mean, for whoever takes his time with it; with
-        ``families`` also the children of super tables among them."""
+        """A copy of what these (database, table) names mean, for a caller that works on it for longer. With
+        ``families`` it includes the children of super tables among them."""
         found = Catalog()
         for name, value in vars(self).items():
             if name not in _LARGE:
@@ -298,8 +301,8 @@ class Catalog:
         return vars(self) == vars(other)
 
     def uids(self, db: str, name: str) -> tuple[int, ...]:
-        """The uid of the table of that name; of a child table its own and its super table's. Empty: no such
-        table."""
+        """The uid of the table of that name; for a child table its own uid and its super table's. Empty if
+        there is no such table."""
         found = self.find(db, name)
         if found is None:
             return ()
@@ -307,8 +310,8 @@ class Catalog:
         return (table.uid,) if child is None else (child.uid, table.uid)
 
     def privileges(self) -> Iterator[tuple[str, str, str, str]]:
-        """(user, privilege, database, table) of all users; ``*``: all databases, an empty table: all of the
-        database's."""
+        """(user, privilege, database, table) of all users. ``*`` means all databases, an empty table all
+        tables of the database."""
         for user in self.users.values():
             if user.superuser:
                 yield user.name, "all", "*", ""

@@ -1,7 +1,7 @@
-"""One root error, one table of codes: whose fault, whether to retry, and what a client sees of it.
+"""One root error and one table of codes: whose fault an error is, whether to retry, and what a client sees.
 
-The numbers are those that TDengine's clients know (their high half, 0x8000, is left out, as its REST
-service does).
+The numbers are those that TDengine's clients know (without their high half, 0x8000, which TDengine's REST
+service leaves out too).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Position:
         return f"line {self.line}, column {self.column}"
 
     def within(self, begin: Position) -> Position:
-        """The same place, counted in the part of the text that begins at ``begin``."""
+        """The same place, counted from ``begin``, where a part of the text begins."""
         column = self.column - (begin.column - 1 if self.line == begin.line else 0)
         return Position(self.line - begin.line + 1, column)
 
     def beyond(self, begin: Position) -> Position:
-        """The place in the whole text of one in a part that begins at ``begin``: the inverse of within."""
+        """The place, counted from ``begin``, in terms of the whole text: the inverse of within."""
         return Position(self.line + begin.line - 1, self.column + (begin.column - 1 if self.line == 1 else 0))
 
 
@@ -89,7 +89,8 @@ class ErrorCode(Enum):
 class MillraceError(Exception):
     """The root of all errors that Millrace raises on purpose.
 
-    ``message`` says what is wrong and names the thing; ``position`` where in the SQL, if it came from SQL.
+    ``message`` says what is wrong and names the thing; ``position`` says where in the SQL text, if there is
+    one.
     """
 
     def __init__(self, code: ErrorCode, message: str, position: Position | None = None) -> None:
@@ -102,7 +103,7 @@ class MillraceError(Exception):
         return f"{self.message} ({self.position})" if self.position else self.message
 
     def to_wire(self) -> dict[str, object]:
-        """The error as one service tells it to another: ``{code, message, line, column}``."""
+        """The error as one service reports it to another: ``{code, message, line, column}``."""
         wire: dict[str, object] = {"code": self.code.name, "message": self.message}
         if self.position:
             wire |= {"line": self.position.line, "column": self.position.column}

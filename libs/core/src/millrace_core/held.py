@@ -1,7 +1,7 @@
-"""What a stream holds: databases, tables and columns that cannot go as long as it is there.
+"""What a stream holds: databases, tables and columns that cannot be dropped as long as the stream exists.
 
-Streams with global names hold what they read and write (SEMANTICS-FRONTENDS, "S2 · Life cycle"); those of a
-database go on without it, or not.
+Streams with global names hold what they read and write (SEMANTICS-FRONTENDS, "S2 · Life cycle"). Streams that
+belong to a database hold nothing: what they use may be dropped, whether they can go on without it or not.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from millrace_core.trigger.types import type_of
 
 
 def databases_of(spec: StreamSpec, catalog: Catalog) -> set[str]:
-    """The databases of what a stream triggers on, reads and writes; of a virtual table also those that its
-    columns come from."""
+    """The databases of the tables that a stream triggers on, reads and writes; for a virtual table also those
+    that its columns come from."""
     names = [(spec.source.table.db, spec.source.table.name)] if spec.source is not None else []
     if spec.query is not None:
         names += [(db, name) for db, name, _ in sources(parse_query(spec.query), catalog, spec.database)]
@@ -37,7 +37,7 @@ def databases_of(spec: StreamSpec, catalog: Catalog) -> set[str]:
 
 
 def holders(table: Table, catalog: Catalog) -> Iterator[StreamEntry]:
-    """The streams because of which a super table cannot be dropped."""
+    """The streams that keep a super table from being dropped."""
     for entry in list(catalog.streams.values()):
         if table.kind == "super" and life_of(entry.spec).holds and _sides(entry.spec, table):
             yield entry
@@ -55,7 +55,7 @@ def column_holders(table: Table, column: str, catalog: Catalog) -> Iterator[Stre
 
 
 def _sides(spec: StreamSpec, table: Table) -> set[str]:
-    """What the table is to the stream: its source, its result, neither."""
+    """What the table is to the stream: its source, its result, both or neither."""
     found = set()
     if spec.source is not None and spec.source.table.uid == table.uid:
         found.add("source")

@@ -1,7 +1,7 @@
-"""Who may do what: needs are held against what a user was granted (seed 000, "权限控制").
+"""Who may do what: needs are checked against what a user was granted (seed 000, "权限控制").
 
-A privilege is that of a database, or of one table in it; that of a super table holds for its child tables,
-also for making them.
+A privilege applies to a database, or to one table in it. One on a super table also applies to its child
+tables, and to creating them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from millrace_core.errors import ErrorCode, MillraceError, Position
 EVERY = "*"
 """In a grant: all databases, also those that come later."""
 OF_DATABASE = ""
-"""In place of a table's name: no single table will do."""
+"""In place of a table's name: a privilege on a single table is not enough."""
 Privilege = Literal["read", "write", "any", "superuser"]
 
 
 class Need(NamedTuple):
-    """What is wanted, on what.
+    """What is needed, on what.
 
-    ``any``: reading or writing. ``table``: of this table, or of its database. None:
-    of the database, or, for ``any``, of one of its tables; :data:`OF_DATABASE`: of the database.
-    ``position``: where it is named in what the caller wrote, if that is a text."""
+    ``any``: reading or writing. ``table``: a privilege on this table, or on its database. None: on the
+    database, or, for ``any``, on one of its tables. :data:`OF_DATABASE`: on the database. ``position``: where
+    it is named in what the caller wrote, if that is a text."""
 
     kind: Privilege
     db: str
@@ -33,11 +33,11 @@ class Need(NamedTuple):
 
 
 SUPERUSER = Need("superuser", EVERY)
-"""For what no privilege is enough."""
+"""For what no privilege is sufficient."""
 
 
 class Named(NamedTuple):
-    """A table by its full name, and where that stands."""
+    """A table by its full name, and where that name stands in the text."""
 
     db: str
     name: str
@@ -45,8 +45,9 @@ class Named(NamedTuple):
 
 
 def child_needs(catalog: Catalog, child: Named, using: Named) -> Iterator[Need]:
-    """To make a child table of the super table ``using``, or write to it: its own privilege, or the super
-    table's; and to name a super table that is not its own takes knowing that."""
+    """What it takes to create a child table of the super table ``using``, or to write to it: a privilege on
+    the child, or on its super table. A caller who names a super table that is not the child's must also be
+    allowed to know of that one."""
     found = catalog.find(child.db, child.name)
     yield Need("write", child.db, child.position, using.name if found is None else child.name)
     if found is None or (found[0].db, found[0].name) != (using.db, using.name):
@@ -54,8 +55,8 @@ def child_needs(catalog: Catalog, child: Named, using: Named) -> Iterator[Need]:
 
 
 def check(catalog: Catalog, user: str, needs: Iterable[Need]) -> None:
-    """Look at one need after another. Whether there is a database, or a table in it, is not for everybody to
-    know: one that is not there is refused as one that is.
+    """Check one need after another. Not everybody may know whether a database, or a table in it, exists: a
+    missing one is refused in the same words as an existing one.
 
     :raises MillraceError: PERMISSION at the first that the user lacks.
     """
@@ -104,7 +105,7 @@ def sees(catalog: Catalog, user: str, db: str, table: str | None = None) -> bool
 
 
 def knows_database(catalog: Catalog, user: str, db: str) -> bool:
-    """Whether there is such a database that the user may know of."""
+    """Whether the database exists and the user may know of it."""
     return db in catalog.databases and may(catalog, user, [Need("any", db)])
 
 
@@ -119,14 +120,14 @@ def known_stream(
 
 
 def stream_words(catalog: Catalog, user: str, entry: StreamEntry) -> str:
-    """A stream in a refusal: by its name for who may know of it."""
+    """How a refusal names a stream: by its name only to a user who may know of it."""
     known = sees(catalog, user, entry.spec.home)
     return f"the stream {entry.spec.full_name}" if known else "a stream of another database"
 
 
 def visible(catalog: Catalog, user: str) -> Catalog:
-    """What the user may know of a catalog: databases, tables and streams by :func:`sees`; of users
-    and privileges the user's own. The super table of a child that is granted is in it."""
+    """What the user may know of a catalog: databases, tables and streams by :func:`sees`; of users and
+    privileges only the user's own. It includes the super table of each granted child."""
     if is_superuser(catalog, user):
         return catalog
     found = Catalog()

@@ -1,4 +1,5 @@
-"""Which streams a service's problem touches: those that it names, or that need a table that it names."""
+"""Which streams a service's problem touches: those that the problem names, and those that need a table that
+it names."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ Name = tuple[str, str]
 def state_with(
     entry: StreamEntry, catalog: Catalog, problems: Collection[Problem], state: tuple[str, str]
 ) -> tuple[str, str]:
-    """(status, message) of a stream for which ``state`` would hold without these problems. One that keeps it
-    from going on is a failure; what was lost is told with the status, until the stream is started anew, and
-    what has stalled as long as it has."""
+    """(status, message) of a stream whose state without these problems would be ``state``. A problem that
+    keeps the stream from going on is a failure. What was lost is reported with the status until the stream is
+    started anew, and what has stalled for as long as it is stalled."""
     if entry.wanted != "Running":
         return state
     mine = list(touching(entry, catalog, problems)) if problems else []
@@ -43,7 +44,7 @@ def touching(entry: StreamEntry, catalog: Catalog, problems: Iterable[Problem]) 
 
 
 def topics_of(entry: StreamEntry, catalog: Catalog) -> set[str]:
-    """The WAL topics of all tables that a stream triggers on, reads or writes; of a virtual table also those
+    """The WAL topics of all tables that a stream triggers on, reads or writes; for a virtual table also those
     that its columns come from."""
     spec = entry.spec
     found: set[Name] = set()

@@ -1,4 +1,4 @@
-"""What every Millrace service shares: settings, logs, the life of threads, health, metrics, a clean stop."""
+"""What every Millrace service shares: settings, logs, life of threads, health, metrics, and a clean stop."""
 
 from millrace_service.kafka import KafkaAccess, KafkaSettings
 from millrace_service.life import Life, Trouble, Work, end_process

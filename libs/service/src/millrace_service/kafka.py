@@ -1,4 +1,4 @@
-"""How clients of Kafka connect: who they are, and whom they trust. One group of settings for all of them."""
+"""How Kafka clients connect: who they are, and whom they trust. One group of settings serves all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 @dataclass(frozen=True)
 class KafkaAccess:
-    """``ca``, ``certificate``, ``key``: PEM files. Its text shows no password."""
+    """``ca``, ``certificate``, ``key``: PEM files. The text of an access shows no password."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = "PLAIN"
@@ -38,7 +38,7 @@ class KafkaAccess:
 
     @property
     def librdkafka(self) -> dict[str, str]:
-        """As librdkafka names it; empty for plain connections."""
+        """The settings as librdkafka names them; empty for plain connections."""
         found: dict[str, str] = {} if self.protocol == "PLAINTEXT" else {"security.protocol": self.protocol}
         if self.sasl:
             found |= {
@@ -49,7 +49,8 @@ class KafkaAccess:
 
     @property
     def java(self) -> dict[str, str]:
-        """As Java's clients name it. :raises MillraceError: INVALID_VALUE for a file that cannot be read."""
+        """The settings as Java's clients name them. :raises MillraceError: INVALID_VALUE for a file that
+        cannot be read."""
         found: dict[str, str] = {} if self.protocol == "PLAINTEXT" else {"security.protocol": self.protocol}
         if self.sasl:
             found |= {
@@ -75,7 +76,7 @@ _MODULES: dict[Mechanism, str] = {
 
 
 def jaas_entry(module: str, user: str, password: str) -> str:
-    """A login as Java's JAAS writes it."""
+    """A login in the form of Java's JAAS."""
     return f"{module} required username={quoted(user)} password={quoted(password)}"
 
 
@@ -92,7 +93,7 @@ def _pem(variable: str, file: str) -> str:
 
 
 class KafkaSettings(BaseSettings):
-    """How every Kafka client connects: those of the services, Spark's, and those of the command line."""
+    """How every Kafka client connects: those of the services, of Spark and of the command line."""
 
     kafka_protocol: Protocol = Field(
         default="PLAINTEXT",
@@ -123,7 +124,8 @@ class KafkaSettings(BaseSettings):
 
     @property
     def kafka(self) -> KafkaAccess:
-        """:raises MillraceError: INVALID_VALUE for a user without a password, or a file without one."""
+        """:raises MillraceError: INVALID_VALUE for a user without a password, or a password file
+        that is unusable."""
         if bool(self.kafka_certificate) != bool(self.kafka_key):
             raise MillraceError(
                 ErrorCode.INVALID_VALUE, "MILLRACE_KAFKA_CERTIFICATE and MILLRACE_KAFKA_KEY: both, or neither"

@@ -1,8 +1,8 @@
-"""The life of a service's threads: one kind for all of them (decision 0033).
+"""The life of a service's threads: all threads work the same way (decision 0033).
 
-A work begins where commits stand and goes on step by step. What can be retried is retried: the work ends and
-begins anew after a pause. Anything else is a bug, or will not go away by itself: it is logged with its
-traceback and ends the *process*, which its supervisor restarts. No thread dies alone.
+A thread's work begins where commits stand and goes on step by step. After a failure that can be retried, the
+work ends and begins anew after a pause. Any other failure is a bug, or will not go away by itself: it is
+logged with its traceback and ends the *process*, which its supervisor restarts. No thread dies alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from millrace_core.errors import MillraceError
 PAUSE = 1.0
 """Seconds until work that failed begins anew."""
 AGAIN = 10.0
-"""A failure within this many seconds of the last one counts as the same one, whatever went well in
+"""A failure within this many seconds of the last one counts as the same trouble, even if all went well in
 between."""
 REMIND = 60.0
 """Seconds after which the same failure is logged once more."""
@@ -31,10 +31,10 @@ GRACE = 60.0
 
 
 class Work(Protocol):
-    """What a thread does. Nothing of it needs a thread: tests and models call it step by step.
+    """What a thread does. None of it needs a thread: tests and models call it step by step.
 
-    ``name``: of the thread, in logs and in ``/healthz``. ``stopping``: set when the work is to end; a step
-    returns soon after, and whatever waits in it waits by this.
+    ``name``: the thread's name, in logs and in ``/healthz``. ``stopping``: set when the work is to end; a
+    step then returns soon, because whatever it waits for, it waits on this event.
     """
 
     @property
@@ -45,17 +45,17 @@ class Work(Protocol):
 
     def begin(self) -> None:
         """Open what the steps need, where commits stand. Called before the first step and again after each
-        failure: what was in memory is worth no more than after the start of the process."""
+        failure: then nothing in memory may be relied on, as after the start of the process."""
 
     def step(self) -> None:
-        """Do some of the work, or wait for it, for about a second at most while nothing is to be done.
+        """Do some of the work; if there is nothing to do, wait for work, for about a second at most.
 
-        :raises MillraceError: if its code says ``retry`` the work ends and begins anew; everything else that
-            is raised ends the process.
+        :raises MillraceError: if its code says ``retry``, the work ends and begins anew; any other exception
+        ends the process.
         """
 
     def end(self) -> None:
-        """Close what is open; also if :meth:`begin` has failed half way, or :meth:`step` has."""
+        """Close what is open; also called if :meth:`begin` or :meth:`step` has failed half way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ _ended = threading.Event()
 
 
 def process_failed() -> bool:
-    """Whether this process ends because of :func:`end_process`."""
+    """Whether this process is ending because of :func:`end_process`."""
     return _ended.is_set()
 
 
@@ -84,7 +84,7 @@ def end_process() -> None:
 
 
 class Life:
-    """One thread with its work. ``on_end``: called, in the thread, when it cannot go on."""
+    """One thread with its work. ``on_end``: called, in the thread, when the work cannot go on."""
 
     def __init__(
         self, work: Work, logger: FilteringBoundLogger, on_end: Callable[[], None] = end_process,
@@ -96,7 +96,7 @@ class Life:
         self._trouble: Trouble | None = None
         self._failed_at = self._logged_at = float("-inf")
         self.failed = False
-        """Whether something has ended it that is not to be tried again."""
+        """Whether a failure that must not be retried has ended it."""
 
     @property
     def name(self) -> str:
@@ -108,17 +108,17 @@ class Life:
 
     @property
     def trouble(self) -> Trouble | None:
-        """What has failed again and again since when; None while all is well."""
+        """What has been failing, and since when; None while all is well."""
         found = self._trouble
         return None if found is not None and self._over() else found
 
     def start(self) -> None:
-        """Begin; nothing happens if it has begun."""
+        """Begin; does nothing if it has begun already."""
         if not self._thread.is_alive() and not self.work.stopping.is_set():
             self._thread.start()
 
     def stop(self, seconds: float | None = None) -> None:
-        """End for good; waits so long for the step under way, or as long as it takes."""
+        """End for good; waits this long for the current step, or, for None, as long as it takes."""
         self.work.stopping.set()
         self.join(seconds)
 

@@ -1,4 +1,4 @@
-"""What a service shows of itself: whether it is well, and its metrics."""
+"""What a service shows about itself: its health and its metrics."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def service_app(
     documented: bool = True,
 ) -> FastAPI:
     """An app with ``/healthz`` (200 or 503, ``{"service", "ready"}``) and ``/metrics``. ``/metrics`` and the
-    ``detail`` of ``/healthz`` may name tables and streams, so they are shown only to those who present the
-    ``token``, and to nobody if there is none. ``documented``: users may use it, so that it describes itself.
+    ``detail`` of ``/healthz`` may name tables and streams, so only those who present the ``token`` see them,
+    and nobody does if there is none. ``documented``: users may use the app, so it describes itself.
 
     A MillraceError that leaves a handler becomes its ``to_wire()`` under the code's HTTP status.
     """

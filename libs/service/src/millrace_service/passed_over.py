@@ -1,4 +1,4 @@
-"""Messages that a service passes over because it cannot understand them: counted and logged."""
+"""Counts and logs the messages that a service passes over because it cannot understand them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class LogPlace(Protocol):
 
 
 def passed_over(logger: FilteringBoundLogger) -> Callable[[LogPlace, MillraceError], None]:
-    """A function that counts and logs a message, with the reason why it cannot be used. What producers write
-    is only counted: there may be thousands a second, and each has a dead letter."""
+    """A function that counts and logs a message, with the reason why it cannot be used. Messages of producers
+    are only counted: there may be thousands a second, and each gets a dead letter anyway."""
 
     def tell(place: LogPlace, error: MillraceError) -> None:
         if place.topic.startswith(WAL_PREFIX):

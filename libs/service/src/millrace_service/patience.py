@@ -1,4 +1,4 @@
-"""HTTP connections with limited patience: a client that opens one and is slow to ask does not keep it."""
+"""HTTP connections with limited patience: a client that sends its request too slowly loses the connection."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 20.0
-"""How long a client may take from the connection, or the first byte, to the end of a request's head."""
+"""How long a client may take until a request's head has ended, from its first byte or from the
+connection on."""
 BODY_SECONDS = 20.0
-"""For how long the body of a request may arrive more slowly than :data:`LEAST_RATE`."""
+"""How long the body of a request may arrive more slowly than :data:`LEAST_RATE`."""
 LEAST_RATE = 1_000
 """Bytes a second."""
 HEAD_BYTES = 65_536
 """The longest head of a request."""
 CONNECTIONS = 1_000
-"""Connections, and requests, at the same time; what comes beyond is answered with 503."""
+"""Connections, and requests, at the same time; any beyond are answered with 503."""
 
 
 class PatientProtocol(H11Protocol):
-    """Looks at its connection every few seconds while there is one. (uvicorn's own timer is for what is idle
-    after an answer.)"""
+    """Looks at its connection every few seconds as long as there is one. (uvicorn's own timer only covers
+    connections that are idle after an answer.)"""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -61,7 +62,7 @@ class PatientProtocol(H11Protocol):
         return None
 
     def _waiting(self) -> object:
-        """What the client should send now; None if it is not its turn, or if it may take its time."""
+        """What the client should be sending now; None if it is not its turn, or if it may take its time."""
         if self.conn.their_state is h11.SEND_BODY:
             return None if self.flow.read_paused else h11.SEND_BODY
         begun = bool(self.conn.trailing_data[0])

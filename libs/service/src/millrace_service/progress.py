@@ -1,4 +1,4 @@
-"""Health by progress: a part that has not moved for a while although something waits is stalled (0034)."""
+"""Health by progress: a part that has something waiting, but has not moved for a while, is stalled (0034)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from millrace_service.life import Life, Work, end_process
 from millrace_service.observe import Health
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks at everything that is watched; each look asks the broker."""
+"""Seconds between two looks at everything watched; each look asks the broker."""
 
 Look = Callable[[], tuple[object, str]]
-"""Where a part of the service stands, and what waits for it: empty while nothing does.
+"""Returns where a part of the service stands, and what waits for it (empty if nothing does).
 
 :raises MillraceError: if that cannot be found out; the error's text then says what is being waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """``part`` of a service has not moved since then (seconds since the epoch) although something waits."""
+    """``part`` of a service has not moved since ``since`` (seconds since the epoch) although
+    something waits."""
 
     part: str
     since: float
@@ -35,7 +36,7 @@ class Stall:
         return f"{self.part} has stalled since {instant(self.since)}, waits for {self.waits_for}"
 
     def to_wire(self) -> dict[str, str]:
-        """As it stands in ``/healthz``."""
+        """The stall as ``/healthz`` shows it."""
         return {"part": self.part, "since": instant(self.since), "waits_for": self.waits_for}
 
     @staticmethod
@@ -57,8 +58,8 @@ class _Seen:
 
 
 class Progress:
-    """Looks at what is watched every few seconds; a work of :class:`millrace_service.Life`. ``seconds``: how
-    long something may wait for a part that does not move. ``now``: seconds since the epoch."""
+    """Looks every few seconds at what is watched; a work of :class:`millrace_service.Life`. ``seconds``: how
+    long something may wait for a part that does not move. ``now``: returns seconds since the epoch."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.time) -> None:
         self.name, self.stopping = "progress", threading.Event()
@@ -67,7 +68,7 @@ class Progress:
         self._seen: dict[str, _Seen] = {}
 
     def watch(self, part: str, look: Look) -> None:
-        """From now on ``look`` is asked where the part stands."""
+        """From now on, ask ``look`` where the part stands."""
         self._looks[part] = look
 
     def begin(self) -> None:
@@ -86,14 +87,14 @@ class Progress:
         try:
             position, waits_for = look()
         except MillraceError as error:
-            # what cannot be asked has not been seen to move
+            # a part that cannot be asked counts as one that did not move
             position, waits_for = (before.position if before else None), str(error)
         stays = before is not None and before.waits_for and waits_for and before.position == position
         since = before.since if before is not None and stays else self._now()
         self._seen[part] = _Seen(position, since, waits_for)
 
     def stalls(self) -> list[Stall]:
-        """What has not moved for too long although something waits."""
+        """The parts that have not moved for too long although something waits."""
         now = self._now()
         return [
             Stall(part, seen.since, seen.waits_for)
@@ -116,7 +117,7 @@ class Lives:
         self._lives: list[Life] = [Life(self._progress, logger, on_end)]
 
     def add(self, work: Work, look: Look | None = None) -> Life:
-        """A thread for this work, to be started by :meth:`start`; ``look``: as :class:`Progress` wants it."""
+        """A thread for this work, which :meth:`start` starts; ``look``: as :class:`Progress` wants it."""
         life = Life(work, self._logger, self._on_end)
         self._lives.append(life)
         if look is not None:
@@ -124,21 +125,22 @@ class Lives:
         return life
 
     def watch(self, part: str, look: Look) -> None:
-        """A part of the service that is not one of these threads."""
+        """Watch a part of the service that is not one of these threads."""
         self._progress.watch(part, look)
 
     def start(self, *which: Life) -> None:
-        """Start these, or all that have not begun, and begin to watch."""
+        """Start these threads, or all that have not begun, and begin to watch."""
         for life in (self._lives[0], *(which or self._lives)):
             life.start()
 
     def stop(self, seconds: float | None = None) -> None:
-        """End them, the last one first; each may take that long."""
+        """End all threads, the last one first; each may take that long."""
         for life in reversed(self._lives):
             life.stop(seconds)
 
     def stalls(self) -> list[Stall]:
-        """What does not move although something waits, and what has kept failing for too long."""
+        """The parts that do not move although something waits, and the threads that have failed for
+        too long."""
         found = self._progress.stalls()
         known = {stall.part for stall in found}
         for life in self._lives:
@@ -149,7 +151,8 @@ class Lives:
         return found
 
     def health(self, ready: bool, detail: dict[str, object]) -> Health:
-        """``ready`` and ``detail`` as the service itself sees it, and what its threads say."""
+        """The health of the service: ``ready`` and ``detail`` as it sees them itself, and what its
+        threads say."""
         alive = {life.name: life.alive for life in self._lives[1:]}
         stalls = self.stalls()
         return Health(
@@ -159,7 +162,7 @@ class Lives:
 
 
 def behind(topic: str, ends: Mapping[int, int], positions: Mapping[int, int]) -> str:
-    """What waits in a topic for a reader at these ``positions``, of their partitions; empty if nothing
+    """What waits in a topic for a reader that stands at ``positions`` (partition -> offset); empty if nothing
     does."""
     waiting = {p: ends.get(p, 0) - at for p, at in positions.items() if ends.get(p, 0) > at}
     if not waiting:

@@ -1,4 +1,4 @@
-"""Secrets in files: read if they exist, made if they do not. None appears in a command line or a log."""
+"""Secrets in files: read if they exist, made if they do not. No secret appears in a command line or a log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from millrace_core.errors import ErrorCode, MillraceError
 
 
 def read_secret(variable: str, file: str) -> str:
-    """What a file holds that a setting names, without the end of its line.
+    """The content of the file that a setting names, without the line break at its end.
 
-    :raises MillraceError: INVALID_VALUE for one that cannot be read or is empty.
+    :raises MillraceError: INVALID_VALUE for a file that cannot be read or is empty.
     """
     try:
-        # a secret that an orchestrator mounts has the mode that it gives it
+        # the mode is not checked: a secret that an orchestrator mounts has whatever mode that sets
         found = Path(file).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} = {file!r}: {_why(error)}") from error
@@ -27,7 +27,7 @@ def read_secret(variable: str, file: str) -> str:
 
 
 def kept_secret(file: Path, what: str) -> str:
-    """The secret that a stack keeps in a file for its owner alone; made if it is not there.
+    """The secret that a stack keeps in a file that only its owner can read; made if it does not exist.
 
     :raises MillraceError: INVALID_VALUE for a file that others may read, or that cannot be made.
     """
@@ -48,7 +48,8 @@ def _why(error: Exception) -> str:
 
 
 def _make(file: Path) -> None:
-    """Several processes may do so at once: the first one's file stays, and nobody ever sees half a file."""
+    """Several processes may do this at once: the first one's file stays, and nobody sees a
+    half-written file."""
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     write_secret(draft, secrets.token_urlsafe(32))
     try:

@@ -14,28 +14,28 @@ from millrace_service.life import process_failed
 from millrace_service.patience import CONNECTIONS, HEAD_BYTES, PatientProtocol
 
 KEEP_ALIVE = 75
-"""Seconds that an idle connection is kept, longer than clients keep theirs (httpx 5, aiohttp 15, many 60):
-the client closes first, for a request sent just when the server closes finds the connection reset."""
+"""Seconds that an idle connection is kept, longer than clients keep theirs (httpx 5, aiohttp 15, many 60). So
+the client closes first: a request sent just as the server closes would find the connection reset."""
 
 BACKLOG = 2048
-"""Connections that wait to be accepted: uvicorn's own number."""
+"""Connections that may wait to be accepted: uvicorn's own number."""
 
 
 def serve(
     app: FastAPI, host: str, port: int, stop_seconds: float = 10, other_port: int = 0,
     tls: tuple[str, str] | None = None,
 ) -> int:  # fmt: skip
-    """Serve until SIGTERM or SIGINT; then take no more requests, let those under way end within
+    """Serve until SIGTERM or SIGINT. Then take no more requests, let running ones end within
     ``stop_seconds``, run the app's lifespan to its end, and return the process's exit status: 1 if a thread
-    could not go on. ``other_port``: it answers there as well (0: it does not). ``tls``: files of a
-    certificate and its key, to answer by https. Exits the process if a port is taken or the lifespan does not
-    start."""
+    could not go on. ``other_port``: a second port to answer at (0: none). ``tls``: files of a certificate and
+    its key, to answer by https. Exits the process if a port is taken or the lifespan does not start."""
     server = server_of(app, host, port, stop_seconds, tls)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         server.should_exit = True
 
-    # uvicorn takes these over while it runs, and when done raises the signal anew for whom it took it from
+    # uvicorn takes these signals over while it runs; when done, it raises them again for the
+    # previous handlers
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         if other_port:
@@ -51,7 +51,7 @@ def serve(
 def server_of(
     app: FastAPI, host: str, port: int, stop_seconds: float = 10, tls: tuple[str, str] | None = None
 ) -> uvicorn.Server:
-    """The server of an app, with Millrace's limits of time and size."""
+    """The server of an app, with Millrace's limits on time and size."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -64,10 +64,10 @@ def server_of(
             http=PatientProtocol,
             h11_max_incomplete_event_size=HEAD_BYTES,
             limit_concurrency=CONNECTIONS,
-            # nothing that a subscriber says matters
+            # nothing that a subscriber sends matters
             ws_max_size=HEAD_BYTES,
             timeout_keep_alive=KEEP_ALIVE,
-            # it takes whole seconds only
+            # uvicorn takes whole seconds only
             timeout_graceful_shutdown=max(1, round(stop_seconds)),
         )
     )

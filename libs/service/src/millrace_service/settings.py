@@ -1,6 +1,6 @@
 """The settings that services share. Each comes from the environment: ``MILLRACE_`` and the field's name.
 
-A field says everything about its setting: name, default, what it may be, and what it means. Errors and
+A field says everything about its setting: its name, default, allowed values and meaning. Errors and
 `docs/SETTINGS.md` are made from it.
 """
 
@@ -22,14 +22,14 @@ from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
 
 PREFIX = "MILLRACE_"
-# nothing listens here: how to reach what listens everywhere
+# nobody listens at these addresses: how to reach a service that listens everywhere
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
 _BROKER = re.compile(r"[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*")
 _URL = re.compile(r"https?://[^\s/]+.*")
 
 
 def _switch(value: object) -> object:
-    """Nothing else counts as either of the two: a typing mistake must not switch anything."""
+    """Accepts only 0, 1, true and false: a typing mistake must not switch anything."""
     if isinstance(value, str) and value.lower() not in ("0", "1", "true", "false"):
         raise ValueError("0 or 1")
     return value
@@ -226,9 +226,9 @@ Settings = TypeVar("Settings", bound=BaseSettings)
 
 
 def load_settings(kind: type[Settings], environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings from the environment, or from these variables alone.
+    """The settings from the environment, or only from these variables.
 
-    :raises MillraceError: INVALID_VALUE: which variable is wrong, what it is, and what it must be.
+    :raises MillraceError: INVALID_VALUE, which says which variable is wrong, its value, and what it must be.
     """
     try:
         if environment is None:
@@ -239,19 +239,20 @@ def load_settings(kind: type[Settings], environment: Mapping[str, str] | None = 
             for name in kind.model_fields
             if environment.get(variable_of(name)) not in (None, *ignored)
         }
-        return kind(_env_prefix="\0", **given)  # no variable is named so
+        return kind(_env_prefix="\0", **given)  # no variable has such a name
     except ValidationError as error:
         found = [_fault(kind, one) for one in error.errors()]
         raise MillraceError(ErrorCode.INVALID_VALUE, "; ".join(found)) from error
 
 
 def variable_of(name: str) -> str:
-    """The variable of the setting ``name``."""
+    """The environment variable of the setting ``name``."""
     return f"{PREFIX}{name.upper()}"
 
 
 def wanted(field: FieldInfo) -> str:
-    """What a setting may be: ``a port from 1 to 65535``; empty for any text. A field's title is the noun."""
+    """The allowed values of a setting: ``a port from 1 to 65535``; empty for any text. The noun is
+    the field's title."""
     if choices := get_args(field.annotation):
         return _either([str(choice) for choice in choices])
     if field.annotation is bool:
@@ -278,8 +279,9 @@ def _either(choices: Sequence[str]) -> str:
 
 
 def _fault(kind: type[BaseSettings], error: Any) -> str:
-    """One sentence. What a validator of ours raises may say what the value must be."""
-    if not error["loc"]:  # of several settings together
+    """The error in one sentence. If a validator of ours raised it, its text may say what the value
+    must be."""
+    if not error["loc"]:  # an error about several settings together
         return str(error["ctx"]["error"])
     name = str(error["loc"][0])
     field = kind.model_fields[name]

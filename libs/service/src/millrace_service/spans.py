@@ -1,4 +1,4 @@
-"""What is traced: which messages are sampled, and spans as they are kept. Pure; ``tracing`` makes them."""
+"""What is traced: which messages are sampled, and how spans are kept. Pure; ``tracing`` makes the spans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Span(msgspec.Struct, frozen=True):
-    """One part of a row's way. ``parent``: the span behind which it lies; empty for the first one. ``begin``
+    """One part of a row's way. ``parent``: the span that this one follows; empty for the first one. ``begin``
     and ``end``: ns since the epoch."""
 
     trace: str
@@ -37,12 +37,12 @@ def lines_of(spans: Iterable[Span]) -> bytes:
 
 
 def spans_of(lines: bytes) -> list[Span]:
-    """The inverse of :func:`lines_of`; a last line that is being written is left out."""
+    """The inverse of :func:`lines_of`; a last line that is still being written is left out."""
     return [_decode(line) for line in lines[: lines.rfind(b"\n") + 1].splitlines() if line]
 
 
 def traces_of(spans: Iterable[Span]) -> dict[str, list[Span]]:
-    """The spans of each trace, by their begin."""
+    """The spans of each trace, ordered by their begin."""
     found: dict[str, list[Span]] = {}
     for one in sorted(spans, key=lambda one: (one.begin, one.end)):
         found.setdefault(one.trace, []).append(one)
@@ -50,15 +50,15 @@ def traces_of(spans: Iterable[Span]) -> dict[str, list[Span]]:
 
 
 class Sampler:
-    """Says which of the things that come one after the other are sampled: a ``share`` (above 0, up to 1) of
-    them. It draws for each that is, not for those between. ``draw``: gives numbers from 0 to before 1."""
+    """Chooses which of a sequence of things are sampled: a ``share`` (above 0, up to 1) of them. It draws a
+    number only for each sampled one, not for those between. ``draw``: returns numbers from 0 to below 1."""
 
     def __init__(self, share: float, draw: Callable[[], float]) -> None:
         self._share, self._draw = share, draw
         self._passed_over = self._next()
 
     def _next(self) -> int:
-        """How many come before the next one that is sampled."""
+        """How many things come before the next sampled one."""
         if self._share >= 1:
             return 0
         return int(math.log1p(-self._draw()) / math.log1p(-self._share))
@@ -74,6 +74,6 @@ class Sampler:
         return found
 
     def parents(self, count: int, given: Mapping[int, str]) -> dict[int, str]:
-        """Of the next ``count`` messages those that are traced: the header of those whose producer has
-        ``given`` one, and, with an empty one, those that are sampled here."""
+        """Place -> parent, for those of the next ``count`` messages that are traced: the header of a message
+        whose producer has ``given`` one, and an empty text for a message that is sampled here."""
         return dict.fromkeys(self.places(count), "") | dict(given)

@@ -1,4 +1,4 @@
-"""A service's process that has started all that takes long, and waits until its turn comes."""
+"""A service's process that has already started all that takes long, and waits for its turn."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def turn_of(arguments: Sequence[str]) -> Path | None:
-    """The FIFO by which this process is told that its turn has come; None: it is its turn from the start.
-    ``arguments``: of the command line."""
+    """The FIFO through which this process is told that its turn has come; None: it is its turn from the
+    start. ``arguments``: those of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument(
         "--stand-by", type=Path, metavar="FIFO", help="start, and serve once something is written there"
@@ -19,6 +19,6 @@ def turn_of(arguments: Sequence[str]) -> Path | None:
 
 
 def wait_for_turn(turn: Path) -> None:
-    """Returns once its turn has come. A signal that ends the process does so meanwhile."""
+    """Returns once its turn has come. Signals that end the process still do so while it waits."""
     while not turn.read_bytes():
         """Somebody has opened it, and written nothing."""

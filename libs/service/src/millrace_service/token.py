@@ -1,7 +1,7 @@
-"""The service token: what the services of a stack show each other, so that nobody else is taken for one.
+"""The service token: services of a stack show it to each other, so that nobody else is taken for one.
 
-It stands in a file that its owner alone reads. Whoever starts first makes the file; services that do not
-share a folder are given one token by a setting.
+It is kept in a file that only its owner can read. Whoever starts first makes the file; services that do not
+share a folder are given the token by a setting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
 
 
 class ServiceToken:
-    """One token. It is shown in headers only."""
+    """One token. It is only ever shown in headers."""
 
     def __init__(self, text: str) -> None:
         """:raises MillraceError: INVALID_VALUE for a text that is too short, or not allowed in a header."""
@@ -35,17 +35,18 @@ class ServiceToken:
 
     @property
     def header(self) -> Mapping[str, str]:
-        """What a request carries to show it."""
+        """The header with which a request shows it."""
         return {"Authorization": self._expected.decode()}
 
     def is_shown(self, request: Request) -> bool:
-        """Whether the request carries it. The time that this takes does not reveal how much of it was
-        right."""
+        """Whether the request shows it. The time that this takes does not reveal how much of a wrong
+        token was right."""
         given = request.headers.get("authorization", "").encode()
         return hmac.compare_digest(given, self._expected)
 
     def required(self, request: Request) -> None:
-        """A dependency of routes. :raises MillraceError: AUTHENTICATION without the token."""
+        """A dependency of routes. :raises MillraceError: AUTHENTICATION if the request does not show
+        the token."""
         if not self.is_shown(request):
             raise MillraceError(
                 ErrorCode.AUTHENTICATION,
@@ -55,8 +56,8 @@ class ServiceToken:
 
 
 def find_token(text: str, file: str, folder: Path) -> ServiceToken:
-    """The token of a setting, of a file that a setting names, or of the file in a stack's folder, which is
-    made if it is not there.
+    """The token of a setting, or of a file that a setting names, or of the file in a stack's folder, which is
+    made if it does not exist.
 
     :raises MillraceError: INVALID_VALUE: what is wrong with the setting or the file.
     """

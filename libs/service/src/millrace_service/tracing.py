@@ -1,8 +1,8 @@
 """Traces: where the time goes on a row's way, from its message to a subscriber (docs/TRACING.md).
 
-They are off unless ``MILLRACE_TRACE`` is set: whoever is on a hot path looks at :attr:`Tracing.on`, and does
-nothing more. What is traced carries W3C's ``traceparent`` from message to message. OpenTelemetry makes the
-spans, and brings them away in a thread of its own.
+Traces are off unless ``MILLRACE_TRACE`` is set: then a hot path looks at :attr:`Tracing.on` and does nothing
+more. Traced messages carry W3C's ``traceparent`` from one to the next. OpenTelemetry makes the spans, and
+exports them in a thread of its own.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from millrace_service.observe import instance
 from millrace_service.settings import ServiceSettings
 from millrace_service.spans import Sampler, Span, lines_of
 
-if TYPE_CHECKING:  # the SDK takes a third of a second to load: only who traces has it
+if TYPE_CHECKING:  # the SDK takes a third of a second to load: import it only to trace
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
 FOLDER = "traces"
-"""Below MILLRACE_DATA_DIR, where no endpoint is set."""
+"""The folder below MILLRACE_DATA_DIR that takes the spans if no endpoint is set."""
 LONGEST_FILE = 64 * 1024 * 1024
-"""Bytes of a file of spans, after which another one begins; the one before it is kept beside it."""
+"""Bytes of a file of spans after which a new one begins; the previous file is kept beside it."""
 EVERY_MS = 1000
-"""How often spans are brought away."""
+"""Milliseconds between two exports of spans."""
 _W3C = TraceContextTextMapPropagator()
 _HEADER = "traceparent"
 
 
 class Step(NamedTuple):
-    """A span under way. ``traceparent``: the header of messages that are sent in it; empty if it is not
-    sampled."""
+    """A span under way. ``traceparent``: the header for messages that are sent within it; empty if the span
+    is not sampled."""
 
     span: trace.Span
     traceparent: str
 
     def end(self, at: int | None = None) -> None:
-        """It is over, at this time (ns since the epoch; None: now)."""
+        """End the span, at this time (ns since the epoch; None: now)."""
         self.span.end(at)
 
 
 class Tracing:
-    """What a service traces with. ``on``: whether it does.
+    """What a service traces with. ``on``: whether it traces at all.
 
-    Times are ns since the epoch. A parent is the header that a message came with; an empty one, or one that
-    cannot be read, begins a trace.
+    Times are ns since the epoch. A parent is the header that a message came with; an empty or unreadable one
+    begins a new trace.
     """
 
     __slots__ = ("_provider", "_tracer", "on", "sampler")
@@ -64,7 +64,7 @@ class Tracing:
         self._tracer = trace.NoOpTracer() if provider is None else provider.get_tracer("millrace")
 
     def begin(self, name: str, parent: str, at: int | None = None, **attributes: str | int) -> Step:
-        """A span begins."""
+        """Begin a span."""
         context = _W3C.extract({_HEADER: parent})
         span = self._tracer.start_span(name, context, start_time=at, attributes=attributes)
         carrier: dict[str, str] = {}
@@ -73,14 +73,14 @@ class Tracing:
         return Step(span, carrier.get(_HEADER, ""))
 
     def record(self, name: str, parent: str, begin: int, end: int, **attributes: str | int) -> str:
-        """A span that is over; what lies behind it has this as its parent. One that clocks of two machines
-        would have end before it begins takes no time."""
+        """Record a span that is over; returns the parent for spans that follow it. If the clocks of two
+        machines would have it end before it begins, it takes no time."""
         step = self.begin(name, parent, min(begin, end), **attributes)
         step.end(end)
         return step.traceparent
 
     def close(self) -> None:
-        """Bring away what is there."""
+        """Export the spans that are left."""
         if self._provider is not None:
             self._provider.shutdown()
 
@@ -89,7 +89,7 @@ OFF = Tracing()
 
 
 def start_tracing(settings: ServiceSettings, service: str) -> Tracing:
-    """As the settings say: to an endpoint of OTLP, or to a file of the service."""
+    """Tracing as the settings say: to an OTLP endpoint, or to a file of the service."""
     if not settings.trace:
         return OFF
     if settings.trace_endpoint:
@@ -101,21 +101,21 @@ def start_tracing(settings: ServiceSettings, service: str) -> Tracing:
 
 
 def tracing_to(exporter: SpanExporter, share: float, service: str, every_ms: float = EVERY_MS) -> Tracing:
-    """Traces that go somewhere."""
+    """Tracing that exports spans."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
     about = Resource.create({"service.name": service, "service.instance.id": instance()})
-    # who begins a trace has sampled; who goes on with one does as its header says
+    # whoever begins a trace has sampled already; whoever continues one follows its header
     provider = TracerProvider(ParentBased(ALWAYS_ON), about, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=every_ms))
     return Tracing(provider, Sampler(share, random.SystemRandom().random))
 
 
 def spans_file(file: Path, service: str, longest: int = LONGEST_FILE) -> SpanExporter:
-    """Writes spans to a file, a line each."""
+    """An exporter that writes spans to a file, one line each."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
     class SpansFile(SpanExporter):
@@ -148,7 +148,7 @@ def _kept(span: ReadableSpan, service: str) -> Span:
 
 
 class Part(NamedTuple):
-    """What took from ``begin`` to ``end``."""
+    """A part of a thread's work, from ``begin`` to ``end``."""
 
     name: str
     begin: int
@@ -161,7 +161,7 @@ _UNTIMED = nullcontext()
 
 @contextmanager
 def parts_timed() -> Iterator[list[Part]]:
-    """Collects what is :func:`timed` in the block, by this thread."""
+    """Collects the parts that this thread has :func:`timed` within the block."""
     found: list[Part] = []
     token = _parts.set(found)
     try:
@@ -171,7 +171,7 @@ def parts_timed() -> Iterator[list[Part]]:
 
 
 def timed(name: str) -> AbstractContextManager[None]:
-    """The block is a part of what is traced, if anything is."""
+    """Times the block as a part of what is traced, if parts are being collected."""
     parts = _parts.get()
     return _UNTIMED if parts is None else _timed(name, parts)
 

@@ -1,4 +1,4 @@
-"""What both services that use Spark share: where it runs, how its session begins, which version it is."""
+"""What the two services that use Spark share: where it runs, how its session begins, which version it is."""
 
 from millrace_spark.place import SparkSettings
 from millrace_spark.session import JVM, spark_conf, start_spark

@@ -1,9 +1,9 @@
-"""An archive of the classes that Spark's JVM loads: the next one maps it, instead of reading, checking and
-linking some 15,000 classes of jars (decision 0075).
+"""An archive of the classes that Spark's JVM loads: the next JVM maps it, instead of reading, checking and
+linking some 15,000 classes from jars (decision 0075).
 
-A JVM that finds no archive writes down the names of the classes it loads. Once it has been up for a while the
-archive is made of these, by a process of the lowest priority, for all that start after that. Nothing
-depends on it: a JVM that cannot use one that is damaged, or of other jars, starts as if there were none.
+A JVM that finds no archive writes down the names of the classes that it loads. Once it has been up for a
+while, a process of the lowest priority makes the archive from these names, for all JVMs that start later.
+Nothing depends on the archive: a JVM for which it is damaged, or of other jars, starts as if there were none.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AFTER = 60.0
-"""Seconds after its start at which a JVM has loaded what it needs for its usual work."""
+"""Seconds after its start by which a JVM has loaded what it needs for its usual work."""
 LOWEST = ("nice", "-n", "19")
 _MAKE_SECONDS = 600.0
 
 
 def home_of_java() -> Path | None:
-    """Where the Java lies that Spark starts; None: there is none."""
+    """The folder of the Java that Spark starts; None: there is none."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     return Path(found).resolve().parent.parent if found else None
 
 
 def known_by(java_home: Path, jars: Iterable[Path]) -> str:
-    """What tells archives apart: this Java, and these jars in their order."""
+    """What tells archives apart: this Java, and these jars in this order."""
     stamp = hashlib.sha256(str(java_home).encode())
     for file in (java_home / "lib" / "server" / "libjvm.so", *jars):
         with suppress(OSError):
@@ -56,7 +56,7 @@ class ClassArchive:
 
     @property
     def _written(self) -> Path:
-        """Where the JVM of this process writes down what it loads."""
+        """The file in which the JVM of this process writes down what it loads."""
         return self.folder / f"{self.name}.{os.getpid()}.classes"
 
     @property
@@ -64,30 +64,30 @@ class ClassArchive:
         return self.file.is_file()
 
     def options(self, there: bool) -> list[str]:
-        """With which a JVM uses the archive, or else helps to make it."""
+        """The options with which a JVM uses the archive, or else helps to make it."""
         if there:
-            # what it says of an archive that it cannot use is of no use to those who read its output
+            # a JVM's messages about an archive that it cannot use would not help those who read its output
             return [f"-XX:SharedArchiveFile={self.file}", "-Xlog:disable", "-Xlog:all=error:stderr"]
         try:
             self.folder.mkdir(exist_ok=True)
             self._written.touch()
-        except OSError:  # the folder of the jars is not there, or not ours
+        except OSError:  # the folder of the jars does not exist, or is not ours
             return []
         return [f"-XX:DumpLoadedClassList={self._written}"]
 
     def used_by(self, pid: int) -> bool:
-        """Whether the JVM has mapped it."""
+        """Whether the JVM of this process id has mapped the archive."""
         try:
             return str(self.file.resolve()) in Path(f"/proc/{pid}/maps").read_text()
         except OSError:
-            return True  # it has ended
+            return True  # the JVM has ended
 
     def discard(self) -> None:
-        """Have it made anew. Those that use it keep it."""
+        """Have the archive made anew. JVMs that use the old one keep it."""
         self.file.unlink(missing_ok=True)
 
     def make(self, java_home: Path, class_path: str) -> bool:
-        """Make it, unless it is there or somebody else is about to; whether it was made."""
+        """Make the archive, unless it exists or somebody else is making it; returns whether it was made."""
         with self._alone() as alone:
             if not alone or self.there:
                 return False
@@ -103,7 +103,8 @@ class ClassArchive:
         return True
 
     def names(self) -> list[str]:
-        """What JVMs have written down, each line once; the last one of those that run may be half of one."""
+        """What JVMs have written down, each line once. The last line of a running JVM may be incomplete:
+        it is left out."""
         found: dict[str, None] = {}
         for file in sorted(self.folder.glob(f"{self.name}.*.classes")):
             whole, _, _ = file.read_text(errors="replace").rpartition("\n")
@@ -141,7 +142,7 @@ def _dump(java_home: Path, class_path: str, names: Path, archive: Path) -> bool:
 def make_later(
     archive: ClassArchive, java_home: Path, class_path: str, seconds: float = AFTER
 ) -> threading.Thread:
-    """Make it in a thread that ends with the process, after so long."""
+    """Make the archive after so many seconds, in a thread that ends with the process."""
     waits = threading.Event()
 
     def work() -> None:

@@ -1,7 +1,7 @@
-"""Where Spark runs and where files lie: one group of settings for all services that use Spark.
+"""Where Spark runs and where files are: one group of settings for all services that use Spark.
 
-Local is the only value that is in use so far: the driver's own threads compute, files are on this machine.
-What other values need is here already, so that no service knows of it (DESIGN, section 7).
+Local is the only value in use so far: the driver's own threads compute, and files are on this machine. What
+other values need is prepared here, so that no service has to know about it (DESIGN, section 7).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILES = "a folder of this machine, such as file:///srv/millrace"
 
 
 class SparkSettings(ServiceSettings):
-    """``spark_…``: where Spark runs; ``files``: what services keep that several of them may have to reach."""
+    """``spark_…``: where Spark runs; ``files``: files of services that several of them may have to reach."""
 
     spark_master: str = Field(
         LOCAL,
@@ -80,7 +80,7 @@ class SparkSettings(ServiceSettings):
 
     @property
     def connector(self) -> list[Path]:
-        """The jars of Spark's Kafka connector that were fetched, absolute."""
+        """The jars of Spark's Kafka connector that have been fetched, as absolute paths."""
         return sorted(jar.absolute() for jar in (self.jars_dir / "spark").glob("*.jar"))
 
     @property

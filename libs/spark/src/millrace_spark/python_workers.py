@@ -1,9 +1,9 @@
-"""Spark's daemon of Python workers, without archives among the places that modules come from.
+"""Spark's daemon of Python workers, without archives among the places that modules are imported from.
 
-Spark puts its own archives before the installed packages. Modules of archives are compiled anew in each
-daemon, and their tables of contents are read anew for each task, which took an eighth of a worker's time.
-A service names a module of its own in ``spark.python.daemon.module``; Spark's own daemon does the work. What
-is imported before it begins, its workers have from birth.
+Spark puts its own archives before the installed packages. Modules in archives are compiled anew in each
+daemon, and the archives' tables of contents are read anew for each task, which took an eighth of a worker's
+time. So a service names a module of its own in ``spark.python.daemon.module``; Spark's own daemon still does
+the work. The workers are forked with everything that was imported before the daemon began.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ COMMON: dict[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
-    # TCP's delayed acknowledgements cost each Python stage 40 ms
+    # over TCP, delayed acknowledgements cost each Python stage 40 ms
     "spark.python.unix.domain.socket.enabled": "true",
-    # it walks the stack at every call
+    # this would walk the stack at every call
     "spark.python.sql.dataFrameQueryContext.enabled": "false",
 }
-"""What both services want alike."""
+"""Settings that both services want."""
 JVM = "spark.driver.extraJavaOptions"
-"""The setting that has the options of Spark's JVM."""
+"""The setting that holds the options of Spark's JVM."""
 
 
 def spark_conf(
@@ -32,7 +32,7 @@ def spark_conf(
 ) -> dict[str, str]:
     """All settings of a session: the common ones, those of the place, and the service's own ``conf``.
 
-    ``jars``: whether the service needs those on the class path.
+    ``jars``: whether the service needs Spark's jars on the class path.
     """
     place = {
         "spark.driver.memory": heap,
@@ -40,7 +40,7 @@ def spark_conf(
         "spark.driver.bindAddress": settings.spark_driver_bind_address,
     }
     if jars:
-        # not spark.jars: a file system among them is needed before those are loaded
+        # not spark.jars: a file system among the jars is needed before spark.jars are loaded
         place["spark.driver.extraClassPath"] = settings.driver_jars
         place["spark.executor.extraClassPath"] = settings.spark_executor_jars or settings.driver_jars
     return {**COMMON, **place, **conf}
@@ -50,10 +50,10 @@ def start_spark(
     settings: SparkSettings, name: str, threads: int, heap: str, conf: Mapping[str, str], *,
     workers: Mapping[str, str], jars: bool = False,
 ) -> SparkSession:  # fmt: skip
-    """Start the one session of this process. ``threads``: with which it computes where Spark is local;
-    ``heap``: of its JVM, as Spark writes sizes; ``conf`` and ``jars``: see :func:`spark_conf`; ``workers``:
+    """Start the only session of this process. ``threads``: how many compute where Spark is local; ``heap``:
+    the heap of its JVM, as Spark writes sizes; ``conf`` and ``jars``: see :func:`spark_conf`; ``workers``:
     environment of Python workers, and of this process."""
-    # workers are forked by the JVM and inherit these
+    # the JVM forks the workers, which inherit these
     os.environ |= {**workers, "PYSPARK_PYTHON": settings.executor_python}
     os.environ.setdefault("SPARK_LOCAL_IP", settings.spark_driver_bind_address)
     builder = SparkSession.builder.master(settings.master(threads)).appName(name)
@@ -69,9 +69,9 @@ def start_spark(
 
 
 def class_archive(settings: SparkSettings, jars: bool) -> ClassArchive | None:
-    """The archive for JVMs with this class path; None where there is no place for it, or no Java.
+    """The archive for JVMs with this class path; None if there is no place for it, or no Java.
 
-    The folder of the jars is not made: where these are not, nothing is left behind.
+    The folder of the jars is not created: where there are no jars, nothing is left behind.
     """
     home = home_of_java()
     if home is None or not settings.jars_dir.is_dir():
@@ -83,16 +83,16 @@ def class_archive(settings: SparkSettings, jars: bool) -> ClassArchive | None:
 
 
 def with_options(conf: Mapping[str, str], options: Sequence[str]) -> dict[str, str]:
-    """The settings with these options of the JVM, too."""
+    """The settings with these options added to the JVM's."""
     given = [conf[JVM]] if JVM in conf else []
     return {**conf, **({JVM: " ".join([*given, *(f'"{one}"' for one in options)])} if options else {})}
 
 
 def _look_after(archive: ClassArchive, there: bool, session: SparkSession) -> None:
-    """What the JVM did not take is worth nothing; what is not there is made."""
+    """Discard an archive that the JVM did not use; have one made if there was none."""
     gateway, jvm = session.sparkContext._gateway, session.sparkContext._jvm
     process = getattr(gateway, "proc", None)
-    if process is None or jvm is None:  # somebody else has started it
+    if process is None or jvm is None:  # somebody else has started the JVM
         return
     if there:
         if not archive.used_by(process.pid):

@@ -1,4 +1,4 @@
-"""Guards what relies on the insides of one version of Spark."""
+"""Guards code that relies on the internals of one version of Spark."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pyspark
 from millrace_core.errors import ErrorCode, MillraceError
 
 KNOWN = "4.2"
-"""Whose insides are known: files of checkpoints, plans, jobs."""
+"""The version whose internals are known: files of checkpoints, plans, jobs."""
 
 
 def require_spark(what: str, version: str = pyspark.__version__) -> None:
-    """Where a module is about to use what Spark promises to nobody; ``what``: its subject, for people.
+    """Called where a module is about to use what Spark does not promise; ``what``: its subject, for people.
 
-    :raises MillraceError: UNAVAILABLE for another version than the one whose insides are known.
+    :raises MillraceError: UNAVAILABLE for any version other than the one whose internals are known.
     """
     if version != KNOWN and not version.startswith(f"{KNOWN}."):
         raise MillraceError(

@@ -1,6 +1,6 @@
-"""What the class of a trigger is written against: :class:`Trigger`, and the :class:`Tablet` that it is given.
+"""What the class of a trigger is written against: :class:`Trigger`, and the :class:`Tablet` that it receives.
 
-A class need not be derived from :class:`Trigger`; to have some of its methods is enough.
+A class need not derive from :class:`Trigger`; it is enough to have some of its methods.
 """
 
 from millrace_triggers.tablet import Tablet

@@ -16,7 +16,7 @@ def main() -> None:
         try:
             channel.send(runner.answer(channel.receive()))
         except (EOFError, OSError):
-            return  # whoever has started this is gone
+            return  # whoever started this process is gone
 
 
 if __name__ == "__main__":

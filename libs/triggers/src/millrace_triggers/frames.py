@@ -1,4 +1,4 @@
-"""What a service and a trigger's process tell each other: length-prefixed MessagePack over a socket."""
+"""The messages between a service and a trigger's process: length-prefixed MessagePack over a socket."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 _LENGTH = struct.Struct("!I")
 MOST = 256 * 1024 * 1024
-"""Bytes of a frame."""
+"""The most bytes of a frame."""
 DTYPES: dict[str, str] = {
     "BOOLEAN": "?", "INT32": "<i4", "INT64": "<i8", "TIMESTAMP": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8",
 }  # fmt: skip
-"""IoTDB's types whose values go as an array; the others go as text, value by value."""
+"""IoTDB's types whose values travel as an array; values of other types travel as text, one by one."""
 
 OUT_OF_MEMORY = 77
-"""The exit code of a process whose class has taken all the memory that it may."""
+"""The exit code of a process whose class has used up the memory that it may take."""
 
 
 class FrameSeries(msgspec.Struct, array_like=True, frozen=True):
-    """``column``: the index of its values in the frame."""
+    """``column``: the index of its column in the frame."""
 
     measurement: str
     type: str
@@ -32,14 +32,16 @@ class FrameSeries(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Cells(msgspec.Struct, array_like=True, frozen=True):
-    """A column over all rows of a frame: an array's bytes, or texts. ``present``: bool[rows], None: all."""
+    """A column over all rows of a frame: the bytes of an array, or texts. ``present``: bool[rows];
+    None: all."""
 
     values: bytes | list[str | None]
     present: bytes | None
 
 
 class FrameTablet(msgspec.Struct, array_like=True, frozen=True):
-    """One tablet: rows ``[begin, end)`` of the frame; ``series``: an index of the frame's lists of series."""
+    """One tablet: rows ``[begin, end)`` of the frame; ``series``: an index into the frame's lists of
+    series."""
 
     device: str
     begin: int
@@ -48,9 +50,9 @@ class FrameTablet(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Begin(msgspec.Struct, array_like=True, frozen=True, tag=0):
-    """``file``: the class is in it (below ``folder``); None: in the folder. ``again``: it was created before,
-    ``state`` is what it kept. ``seconds``: how long one call of the class may take; ``memory``: bytes that it
-    may use beyond what the process has without it."""
+    """``file``: the file that holds the class (below ``folder``); None: the folder holds it. ``again``: the
+    trigger was created before, and ``state`` is what it kept. ``seconds``: how long one call of the class may
+    take; ``memory``: bytes that the class may use beyond what the process takes without it."""
 
     folder: str
     file: str | None
@@ -64,7 +66,7 @@ class Begin(msgspec.Struct, array_like=True, frozen=True, tag=0):
 
 
 class Fire(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """Tablets, in order. ``state``: it is wanted afterwards."""
+    """Tablets, in order. ``state``: whether the trigger's state is wanted afterwards."""
 
     times: bytes
     columns: list[Cells]
@@ -81,7 +83,8 @@ Request = Begin | Fire | End
 
 
 class Begun(msgspec.Struct, array_like=True, frozen=True, tag=0):
-    """``failed``: the step that did (``load``, …); empty: none, and ``strategy`` is the class's."""
+    """``failed``: the step that failed (``load``, …); empty if none did: then ``strategy`` is the
+    class's answer."""
 
     strategy: str
     failed: str = ""
@@ -95,8 +98,9 @@ class Written(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Fired(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """``count``: how many tablets, from the first on; it stops early if they take long. ``failures`` and
-    ``writes``: by the index of the tablet. ``state``: as it is now, if it was wanted."""
+    """``count``: how many tablets were fired, from the first on; it stops early if they take long.
+    ``failures`` and ``writes``: by the index of the tablet. ``state``: the current state, if it was
+    wanted."""
 
     count: int
     failures: dict[int, str]
@@ -115,7 +119,7 @@ T = TypeVar("T")
 
 
 class Channel:
-    """One end of the socket. ``receives``: the type of what comes."""
+    """One end of the socket. ``receives``: the type of the messages that come."""
 
     def __init__(self, sock: socket.socket, receives: Any) -> None:
         self._sock = sock
@@ -157,7 +161,7 @@ class Channel:
 
 
 def pack(type_: str, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> Cells:
-    """A column as it goes over the socket."""
+    """A column in the form in which it travels over the socket."""
     mask = None if present.all() else present.tobytes()
     if type_ in DTYPES:
         return Cells(np.ascontiguousarray(values, DTYPES[type_]).tobytes(), mask)

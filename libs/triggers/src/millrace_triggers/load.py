@@ -1,4 +1,4 @@
-"""The class that a trigger names: from the trigger folder, or one file below it, and nowhere else."""
+"""Loads the class that a trigger names: from the trigger folder, or one file below it, and nowhere else."""
 
 from __future__ import annotations
 
@@ -60,9 +60,10 @@ def _from_file(root: Path, name: str) -> ModuleType:
 
 
 def _below(root: Path, module: ModuleType | None) -> bool:
-    """Whether a module was loaded from there; what is inside an archive has its path before its own."""
+    """Whether a module was loaded from below ``root``; a module in an archive has a path that begins
+    with the archive's."""
     place = getattr(module, "__file__", None)
     if place is None:
         return False
-    # links that whoever owns the folder has put there are part of it
+    # links that the folder's owner has put there count as part of it
     return Path(place).is_relative_to(root)

@@ -1,7 +1,7 @@
-"""One trigger's instance, and what it is asked. Runs in its own process: it limits that process.
+"""One trigger's instance, and the calls that it answers. It runs in its own process, whose memory it limits.
 
-A call of the class that takes too long ends the process, by SIGALRM: whoever has started it sees that. Memory
-is limited by the address space, so that an instance that takes too much gets a MemoryError, or ends.
+A call of the class that takes too long ends the process by SIGALRM, which whoever started it notices. Memory
+is limited by the address space: an instance that takes too much gets a MemoryError, or its process ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from millrace_triggers.tablet import Column, Columns, Tablet
 from millrace_triggers.trigger import OPTIMISTIC, PESSIMISTIC
 
 LONGEST_REASON = 500
-"""Characters of what a class has raised."""
+"""The most characters kept of what a class has raised."""
 
 
 class Runner:
@@ -71,7 +71,7 @@ class Runner:
             step = "failure_strategy"
             with self._timed():
                 strategy = self._ask(step, OPTIMISTIC)
-            # an enumeration's member will do
+            # a member of an enumeration is accepted as well
             strategy = str(getattr(strategy, "name", strategy)).upper()
             if strategy not in (OPTIMISTIC, PESSIMISTIC):
                 return Begun("", step, f"{strategy} is neither {OPTIMISTIC} nor {PESSIMISTIC}")
@@ -97,7 +97,7 @@ class Runner:
         return Ended()
 
     def _ask(self, method: str, otherwise: Any, *given: Any) -> Any:
-        """Call a method of the class, if it has it."""
+        """Call a method of the class if it has it, else return ``otherwise``."""
         found = getattr(self._instance, method, None)
         return otherwise if found is None else found(*given)
 
@@ -134,7 +134,7 @@ class Runner:
         return Fired(count, failures, writes, state)
 
     def _fire_one(self, tablet: Tablet) -> str:
-        """Why it failed; empty if it has not."""
+        """Why firing failed; empty if it did not."""
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
         try:
             told = self._ask("fire", True, tablet)
@@ -143,7 +143,7 @@ class Runner:
                     [one.values for one in tablet.writes], list[list[bool | int | float | str | None]]
                 )
         except MemoryError:
-            # what a class has hoarded it would hoard on: the next process begins with what it keeps
+            # the class would go on hoarding memory: the next process begins with the state that was kept
             os._exit(OUT_OF_MEMORY)
         except BaseException as error:
             return reason(error)
@@ -153,7 +153,7 @@ class Runner:
 
 
 def tablets(call: Fire) -> Iterator[Tablet]:
-    """The tablets of a frame; their arrays are parts of the frame's."""
+    """The tablets of a frame; their arrays are slices of the frame's arrays."""
     times = np.frombuffer(call.times, "<i8")
     lists: list[dict[str, Column]] = []
     for series in call.series:

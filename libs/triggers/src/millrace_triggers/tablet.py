@@ -1,4 +1,4 @@
-"""Rows of one device as a trigger sees them: arrays by measurement."""
+"""Rows of one device as a trigger sees them: an array for each measurement."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LONGEST_PATH = 4096
 
 
 class Columns(dict[str, "Column"]):
-    """The columns of one tablet, cut from those of its frame when they are asked for: a class seldom wants
-    all of them. ``known``: by their measurements, those that have a value in these rows."""
+    """The columns of one tablet, cut from the frame's columns only when they are asked for: a class seldom
+    needs all of them. ``known``: by measurement, the columns that have a value in these rows."""
 
     __slots__ = ("_rows",)
 
@@ -33,7 +33,7 @@ class Columns(dict[str, "Column"]):
 
 class Column(NamedTuple):
     """``type``: IoTDB's. ``values``: bool, int32, int64 (TIMESTAMP: milliseconds), float32, float64, or
-    objects (str) for text; what is NULL is 0, NaN or None there, and False in ``present``."""
+    objects (str) for text. A NULL is 0, NaN or None there, and False in ``present``."""
 
     type: str
     values: npt.NDArray[Any]
@@ -42,7 +42,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Values of one series that a trigger has written. ``times``: milliseconds since the epoch."""
+    """Values that a trigger has written to one series. ``times``: milliseconds since the epoch."""
 
     path: str
     times: list[int]
@@ -50,8 +50,8 @@ class Write:
 
 
 class Tablet:
-    """Rows of ``device`` that a request writes, with its measurements that match the trigger's pattern. A
-    request of several rows may come as one tablet or as several: a trigger must not depend on which.
+    """Rows that a request writes to ``device``, with those of its measurements that match the trigger's
+    pattern. The rows of one request may come as one tablet or as several: a trigger must not depend on which.
 
     ``times``: int64[rows], milliseconds since the epoch. All arrays are read-only.
     """
@@ -61,7 +61,7 @@ class Tablet:
     def __init__(self, device: str, times: npt.NDArray[np.int64], columns: Mapping[str, Column]) -> None:
         self.device, self.times, self._columns = device, times, columns
         self.writes: list[Write] = []
-        """What :meth:`write` was given."""
+        """What was passed to :meth:`write`."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -79,19 +79,19 @@ class Tablet:
         return self._columns[measurement].values
 
     def present(self, measurement: str) -> npt.NDArray[np.bool_]:
-        """Whether each row has a value there."""
+        """Whether each row has a value for the measurement."""
         return self._columns[measurement].present
 
     def rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Row by row: the time and the values that are not NULL. Arrays are faster."""
+        """Row by row: the time, and the values that are not NULL. Arrays are faster."""
         lists = [(name, one.values.tolist(), one.present.tolist()) for name, one in self._columns.items()]
         for number, time in enumerate(self.times.tolist()):
             yield time, {name: values[number] for name, values, present in lists if present[number]}
 
     def write(self, path: str, times: Any, values: Any) -> None:
-        """Write values of a series: ``path`` is its full path, ``times`` (milliseconds) and ``values`` one
-        each, or equally many. They are stored once ``fire`` has succeeded, as its owner's INSERT would be: a
-        series that is not there is made, and other triggers fire.
+        """Write values to a series: ``path`` is its full path; ``times`` (milliseconds) and ``values`` are
+        one each, or equally many. They are stored once ``fire`` has succeeded, like an INSERT of the
+        trigger's owner: a missing series is created, and other triggers fire.
 
         :raises ValueError: for times that are not integers, or not as many as the values.
         """

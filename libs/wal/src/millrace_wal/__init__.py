@@ -1,4 +1,4 @@
-"""The write-ahead log: Kafka, an in-memory twin of the same behaviour, and reading a topic from its start."""
+"""The write-ahead log: on Kafka, in memory with the same behaviour, and replaying a topic from its start."""
 
 from millrace_wal.dead_letters import DeadLetters
 from millrace_wal.gaps import Gap, Gaps, GapWatch

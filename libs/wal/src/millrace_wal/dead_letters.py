@@ -1,4 +1,4 @@
-"""Messages that cannot be understood: passed over, told of, and made dead letters of by one service."""
+"""Messages that cannot be understood: passed over, reported, and turned into dead letters by one service."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from millrace_wal.record import Log, Message, Record
 
 T = TypeVar("T")
 TOGETHER = 32 * 1024 * 1024
-"""Bytes of letters that are appended at once."""
+"""Bytes of dead letters that are appended in one call."""
 KNOWN = 10_000
-"""Messages whose places are remembered."""
+"""Messages whose places are remembered, so that each gets one letter."""
 Told = Callable[[Record, MillraceError], object]
 
 
 class DeadLetters:
-    """What one thread of a service does with what it cannot understand.
+    """What one thread of a service does with messages that it cannot understand.
 
-    ``told``: called for each such message, to count and log it. Where the service is the one that makes the
-    dead letters of the topic (``wire.topics``) a letter waits for :meth:`write`, which comes before whatever
-    says that the message has been read. What is read again after a crash has the same letter again.
-    ``service`` None: another thread of the service makes the letters, and tells of them.
+    ``told``: called for each such message, to count and log it. If this service makes the dead letters of the
+    topic (``wire.topics``), a letter waits for :meth:`write`, which must come before anything that marks the
+    message as read. A message that is read again after a crash gets the same letter again. ``service`` None:
+    another thread of the service makes the letters, and reports the messages.
     """
 
     def __init__(self, log: Log, service: Service | None, told: Told = lambda record, error: None) -> None:
         self._log, self._service, self._told = log, service, told
         self._waiting: list[tuple[Record, Message]] = []
         self._known: LRUCache[tuple[str, int, int, int], None] = LRUCache(KNOWN)
-        """Places and times of those that were buried last: what is read again has one letter."""
+        """Places and times of the last buried messages: one that is read again gets only one letter."""
 
     def understood(
         self, records: Iterable[Record], read: Callable[[bytes | None, bytes | None], T]
     ) -> list[tuple[Record, T]]:
-        """The records that can be read, by their key and value, and what each says."""
+        """The records whose key and value can be read, each with what it says."""
         found: list[tuple[Record, T]] = []
         for record in records:
             try:
@@ -49,7 +49,7 @@ class DeadLetters:
         return found
 
     def bury(self, record: Record, error: MillraceError) -> None:
-        """A message that is of no use, and why."""
+        """Report a message that is of no use, and why; its letter waits for :meth:`write`."""
         if record[:4] in self._known:
             return
         self._known[record[:4]] = None
@@ -60,7 +60,7 @@ class DeadLetters:
             self._waiting.append((record, message))
 
     def write(self) -> None:
-        """Append the letters that wait. One that the log refuses for good costs no other one.
+        """Append the letters that wait. A letter that the log refuses for good does not hold up the others.
 
         :raises MillraceError: if the log is away; what has not been appended still waits.
         """

@@ -1,8 +1,8 @@
-"""The log in memory with faults, for models of what reads, writes and commits.
+"""The log in memory with injected faults, for models of code that reads, writes and commits.
 
-Each call that a broker may fail takes the next of the faults that a test gives: it fails before it has taken
-effect, or after, or in between (some of the messages are in the log), or the process is killed there. What
-was read and not committed is then given again, as to any member that begins anew.
+Each call that a broker may fail takes the next of the faults that a test gives. The call then fails before it
+has taken effect, after that, or half way (some of the messages are in the log), or the process is killed
+there. What was read and not committed comes again, as for any member of a group that begins anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class InjectedFault(Enum):
-    """What becomes of one call. ``NONE`` comes first: to it examples shrink."""
+    """What becomes of one call. ``NONE`` comes first, because failing examples shrink to it."""
 
     NONE = "none"
     BEFORE = "fails before it has taken effect"
@@ -48,8 +48,8 @@ class Killed(BaseException):
 class FlakyLog(Closing):
     """See :class:`millrace_wal.record.Log`. ``log``: what is really there, for tests to look at.
 
-    ``faults``: one for each call, in order; when they are used up, all goes well. ``on_commit``: called
-    before a commit takes effect, with the group and the offsets, whether or not its caller will hear of it.
+    ``faults``: one for each call, in order; after the last one all calls succeed. ``on_commit``: called
+    before a commit takes effect, with the group and the offsets, even if its caller never hears of it.
     """
 
     def __init__(
@@ -61,20 +61,20 @@ class FlakyLog(Closing):
         self.log = log
         self.on_commit = on_commit
         self.calls: list[tuple[str, InjectedFault]] = []
-        """What was called, and what became of it."""
+        """The calls so far, and what became of each."""
         self._faults = iter(faults)
         self._members: list[MemoryGroupReader] = []
 
     def give(self, faults: Iterable[InjectedFault]) -> None:
-        """The faults of the next calls; none, and all goes well."""
+        """The faults of the next calls; after the last one all calls succeed."""
         self._faults = iter(faults)
 
     def call(
         self, doing: str, effect: Callable[[], T], half: Callable[[], object] | None = None,
         ended: Callable[[], object] = lambda: None,
     ) -> T:  # fmt: skip
-        """One call that changes something. ``half``: what it does of its effect when it fails in between
-        (None: nothing is between), ``ended``: what the end of its client does behind it."""
+        """One call that changes something. ``half``: the part of its effect that it has if it fails half way
+        (None: it has no parts); ``ended``: what the end of its client does after the call."""
         fault = self._next(doing)
         if fault is InjectedFault.HALF and half is not None:
             half()
@@ -110,7 +110,7 @@ class FlakyLog(Closing):
         return fault
 
     def _kill(self, doing: str) -> NoReturn:
-        """Its members of groups are not heard of any more, and their sessions end."""
+        """The members of groups are not heard from any more, so their sessions end."""
         members, self._members = self._members, []
         for member in members:
             self.log.forget(member)
@@ -168,7 +168,7 @@ class FlakyLog(Closing):
 
 
 class FlakyReader(Closing):
-    """See :class:`millrace_wal.record.Reader`. After the end of its client it goes on where it stands."""
+    """See :class:`millrace_wal.record.Reader`. When its client has ended, it goes on from where it stands."""
 
     def __init__(self, log: FlakyLog, reader: MemoryReader) -> None:
         self._log, self._reader = log, reader

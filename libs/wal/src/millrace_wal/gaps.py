@@ -1,4 +1,4 @@
-"""Offsets that a topic has forgotten before they were read: noticed, never passed over in silence."""
+"""Offsets that a topic forgot before they were read: they are noticed, never passed over in silence."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Gap(NamedTuple):
 
 
 class Gaps:
-    """Watches what a reader gives, in order; used by its thread. ``group``: where a partition of which
-    nothing is known begins: at the group's commit."""
+    """Watches what a reader returns, in order; used by the reader's thread. ``group``: a consumer group; a
+    partition of which nothing is known yet is taken to begin at the group's commit."""
 
     def __init__(self, log: Log, group: str = "") -> None:
         self._log, self._group = log, group
         self._next: dict[tuple[str, int], int] = {}
 
     def begin(self, topic: str, positions: Mapping[int, int]) -> list[Gap]:
-        """The topic is read from these positions on.
+        """The topic is read from these positions on. Returns the gaps that are there already.
 
         :raises MillraceError: if the broker cannot be asked; nothing has changed.
         """
@@ -54,7 +54,7 @@ class Gaps:
         self._next |= {(topic, partition): offset for partition, offset in positions.items()}
 
     def passed(self, topic: str, positions: Mapping[int, int]) -> list[Gap]:
-        """The reader is there, and has given nothing on the way since what it gave last: the gaps.
+        """The reader stands at these positions; since the last records it returned none. Returns the gaps.
 
         :raises MillraceError: if the broker cannot be asked; nothing has changed.
         """
@@ -69,15 +69,15 @@ class Gaps:
         return gaps
 
     def forget(self, topic: str) -> None:
-        """It is not read any more."""
+        """The topic is not read any more."""
         self._next = {place: offset for place, offset in self._next.items() if place[0] != topic}
 
     def keep(self, places: set[tuple[str, int]]) -> None:
-        """Other partitions are not read any more."""
+        """Partitions other than these are not read any more."""
         self._next = {place: offset for place, offset in self._next.items() if place in places}
 
     def take(self, records: Sequence[Record]) -> list[Gap]:
-        """What has come: the gaps before and between these records.
+        """Records have come. Returns the gaps before and between them.
 
         :raises MillraceError: if the broker cannot be asked; nothing has changed.
         """
@@ -87,7 +87,7 @@ class Gaps:
         return self._take(runs)
 
     def pass_over(self, stretches: Sequence[Stretch]) -> list[Gap]:
-        """As :meth:`take`, of what was read in columns."""
+        """As :meth:`take`, for messages that were read in columns."""
         runs: dict[tuple[str, int], list[int]] = {}
         for some in stretches:
             runs.setdefault((some.topic, some.partition), []).extend(some.offsets)
@@ -99,18 +99,18 @@ class Gaps:
         for place, offsets in runs.items():
             expected = self._expected(place, offsets[0])
             after[place] = offsets[-1] + 1
-            # offsets without a record (the ends of transactions, what was compacted) leave holes too
+            # offsets without a record (ends of transactions, compacted records) leave holes too
             if expected is not None and offsets[-1] - expected >= len(offsets):
                 found += self._holes(place, expected, offsets)
         self._next |= after
         return found
 
     def _expected(self, place: tuple[str, int], first: int) -> int | None:
-        """``first``: what came first of it."""
+        """``first``: the first offset that came from the partition."""
         if place in self._next or not self._group:
             return self._next.get(place)
-        # behind a gap reading begins where the topic does; else nobody need ask for the commit, which a
-        # broker that has just come back may not tell for a while
+        # after a gap, reading begins where the topic begins; otherwise there is no need to ask for the
+        # commit, which a broker that has just come back may not tell for a while
         begin = self._log.begin_offsets(place[0]).get(place[1], 0)
         if not begin or first > begin:
             return None
@@ -127,7 +127,7 @@ class Gaps:
 
 
 class GapWatch(Gaps):
-    """Tells of gaps in the topic ``status``, so that SHOW STREAMS shows them. ``found``: is given each."""
+    """Reports gaps to the topic ``status``, so that SHOW STREAMS shows them. ``found``: called with each."""
 
     def __init__(
         self, log: Log, service: str, group: str = "", found: Callable[[Gap], None] = lambda gap: None
@@ -136,7 +136,7 @@ class GapWatch(Gaps):
         self._service, self._found = service, found
 
     def watch(self, records: Sequence[Record]) -> None:
-        """These have come; what is missing before and between them touches all streams.
+        """Records have come; what is missing before and between them touches all streams.
 
         :raises MillraceError: if the broker cannot be asked or told; nothing has changed.
         """
@@ -149,8 +149,8 @@ class GapWatch(Gaps):
             raise
 
     def tell(self, gap: Gap, topics: tuple[str, ...] = (), streams: tuple[int, ...] = ()) -> None:
-        """Of a gap that touches the streams that need one of these WAL topics, these streams, or, if none are
-        given, all: until they are started anew."""
+        """Report a gap. It touches the streams that need one of these WAL topics, and these streams; if
+        neither is given, all streams. They stay touched until they are started anew."""
         control = self._log.end_offsets(CONTROL.name)[0] - 1
         problem = Problem(
             self._service, f"gap/{gap.topic}/{gap.partition}", f"{self._service}: {gap}", topics, streams,

@@ -1,4 +1,4 @@
-"""The log in memory: the same behaviour without a broker, for tests. Compaction does not happen in it."""
+"""The log in memory: the same behaviour without a broker, for tests. It does no compaction."""
 
 from __future__ import annotations
 
@@ -161,26 +161,26 @@ class MemoryLog(Closing):
             return MemoryGroupReader(self, self._groups.setdefault(group, _Group()), topics)
 
     def end_client(self) -> None:
-        """What a fatal error does to the client that appends: the next append is refused, once."""
+        """The effect of a fatal error on the client that appends: the next append is refused, once."""
         with self.changed:
             self._refused = True
 
     def forget(self, reader: MemoryGroupReader) -> None:
-        """What the end of its session does to a member that was killed: others get its partitions."""
+        """The effect of a killed member's session ending: others get its partitions."""
         with self.changed:
             for group in self._groups.values():
                 group.members = [member for member in group.members if member is not reader]
             self.changed.notify_all()
 
     def close(self) -> None:
-        """Nothing to close: the records stay for who else holds the log."""
+        """Nothing to close: the records stay for others who hold the log."""
 
     def partitions(self, topic: str) -> list[list[Record]]:
         """The records of a topic by partition; none if there is no such topic. Hold ``changed``."""
         return self._topics.get(topic, [])
 
     def take(self, positions: dict[tuple[str, int], int], limit: int) -> list[Record]:
-        """Records from these positions on, which move with them. Hold ``changed``."""
+        """Records from these positions on; the positions move with them. Hold ``changed``."""
         found: list[Record] = []
         for (topic, partition), position in list(positions.items()):
             parts = self.partitions(topic)
@@ -258,8 +258,8 @@ class MemoryGroupReader(Closing):
         group.members = [*group.members, self]
 
     def end_client(self) -> None:
-        """What a fatal error does to this member's client: the next poll makes a new one, which has joined by
-        the poll after it and begins where commits stand; until then nothing is assigned."""
+        """The effect of a fatal error on this member's client. The next poll makes a new client, which has
+        joined by the poll after that, and begins where commits stand. Until then nothing is assigned."""
         with self._log.changed:
             self._joins_in, self._positions = 2, {}
             self._log.changed.notify_all()
@@ -278,7 +278,7 @@ class MemoryGroupReader(Closing):
         return stretches_of(self.poll(timeout, limit), self._log.traceparents)
 
     def _assigned(self) -> dict[tuple[str, int], int]:
-        """My share of the partitions. Those that stay keep their position. Hold ``changed``."""
+        """My share of the partitions. Those that I had before keep their position. Hold ``changed``."""
         members = self._group.members
         if self not in members or self._joins_in:
             self._positions = {}

@@ -1,4 +1,4 @@
-"""What every log gives and takes, and what one can do. ``kafka`` and ``memory`` implement it."""
+"""What every log takes and returns, and what it can do. ``kafka`` and ``memory`` implement it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from millrace_core.wire.message import Message as Message
 from millrace_core.wire.topics import Topic
 
 BEGIN = -2
-"""As a position: the partition's first record that is still kept."""
+"""As a position: that of the partition's first record that is still kept."""
 END = -1
-"""As a position: behind the partition's last record as of now."""
+"""As a position: after the partition's last record as of now."""
 
 TRACEPARENT = "traceparent"
-"""The header of a message that is traced, as W3C's Trace Context has it."""
+"""The header of a traced message, as in W3C's Trace Context."""
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""Key and value of a message together; a larger one is refused with TOO_LARGE."""
+"""The most bytes of a message, key and value together; a larger one is refused with TOO_LARGE."""
 
 Positions = dict[str, dict[int, int]]
-"""Topic -> partition -> the offset of the next record (BEGIN and END where a reader is placed)."""
+"""Topic -> partition -> the offset of the next record (or BEGIN and END, where a reader is to start)."""
 
 
 class Record(NamedTuple):
@@ -40,9 +40,9 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Messages of one partition as they were read, one after the other, in columns: an object for each of
-    them costs more than to read it. ``times``: the timestamps from one place to before another, asked for
-    where somebody wants them; ``traceparents``: likewise, by place, of those that have one."""
+    """Consecutive messages of one partition as they were read, in columns: making an object for each message
+    costs more than reading it. ``times``: returns the timestamps of the messages [first, end), computed only
+    where they are wanted; ``traceparents``: likewise, place -> header of the messages that have one."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class Stretch:
 
     @property
     def timestamps(self) -> Sequence[int]:
-        """Of all of them, ms since the epoch."""
+        """The timestamps of all messages, ms since the epoch."""
         return self.times(0, len(self))
 
     def written(self, place: int) -> int:
@@ -67,7 +67,7 @@ class Stretch:
 
     @property
     def end(self) -> int:
-        """The offset behind the last of them."""
+        """The offset after the last message."""
         return self.offsets[-1] + 1
 
     def record(self, place: int) -> Record:
@@ -78,12 +78,12 @@ class Stretch:
         )
 
     def records(self) -> list[Record]:
-        """All of them."""
+        """All messages, as records."""
         columns = (self.offsets, self.timestamps, self.keys, self.values)
         return [Record(self.topic, self.partition, *cells) for cells in zip(*columns, strict=True)]
 
     def part(self, first: int, end: int) -> Stretch:
-        """Those from one place to before another."""
+        """The messages at the places [first, end)."""
         part, times, traceparents = slice(first, end), self.times, self.traceparents
         return Stretch(
             self.topic, self.partition, self.offsets[part], self.keys[part], self.values[part],
@@ -93,13 +93,13 @@ class Stretch:
 
 
 Traceparents = Mapping[tuple[str, int, int], str]
-"""By topic, partition and offset."""
+"""The headers of traced messages, by topic, partition and offset."""
 
 
 def stretches_of(
     records: Iterable[Record], traceparents: Traceparents = MappingProxyType({})
 ) -> list[Stretch]:
-    """Records, in order, in columns."""
+    """The records in columns, in the same order."""
     found = []
     for (topic, partition), same in groupby(records, itemgetter(0, 1)):
         mine = list(same)
@@ -117,7 +117,7 @@ def _cells(stamps: Sequence[int]) -> Callable[[int, int], Sequence[int]]:
 
 
 class Closing:
-    """Makes what has a ``close`` usable in a ``with`` statement."""
+    """Lets what has a ``close`` be used in a ``with`` statement."""
 
     def close(self) -> None:
         raise NotImplementedError
@@ -132,57 +132,59 @@ class Closing:
 
 
 class Reader(Protocol):
-    """Reads partitions from given offsets on; no consumer group, nothing is committed. Used by one thread.
-    A client that a fatal error has ended is followed by a new one, which goes on where reading stands."""
+    """Reads partitions from given offsets on; it belongs to no consumer group and commits nothing. Used by
+    one thread. If a fatal error ends its client, a new one goes on where reading stands."""
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         """The next records, up to ``limit``: at once when some are there, else those that come first within
         ``timeout`` seconds. Ordered within a partition. While the broker is away: empty."""
 
     def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
-        """As :meth:`poll`, in columns; what is read next is given by either, once."""
+        """As :meth:`poll`, in columns. Each message is returned once, by either of the two."""
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
-        """Read these partitions too, from these offsets; one that is read already moves there."""
+        """Read these partitions too, from these offsets; one that is read already moves to its offset."""
 
     def remove(self, topic: str) -> None:
-        """Read no more of the topic; one that is not read is not an error."""
+        """Stop reading the topic; it is not an error if it is not read."""
 
     def positions(self) -> Positions:
-        """Where reading stands: everything before has come out of :meth:`poll`. Passes over offsets that hold
-        no record (compaction, transaction markers), so compare with ``end_offsets`` by this."""
+        """Where reading stands: everything before has been returned by :meth:`poll`. Positions also pass
+        offsets that hold no record (compaction, transaction markers), so compare these with
+        ``end_offsets``."""
 
     def moved(self) -> Positions:
-        """The same of the topics that :meth:`poll` has heard of since this was asked last."""
+        """The same, of only those topics that :meth:`poll` has heard of since this was last asked."""
 
     def close(self) -> None: ...
 
 
 class GroupReader(Protocol):
-    """A member of a consumer group: the group's members share the topics' partitions, each starts where the
-    group committed last, or at the first record. Used by one thread.
+    """A member of a consumer group. The members share the topics' partitions; each partition starts where the
+    group committed last, or at its first record. Used by one thread.
 
-    What was given and not committed comes again when partitions change hands and come back, and when a fatal
-    error has ended the member's client: a new one then follows by itself, within the next calls.
+    What was returned but not committed comes again when partitions change hands and come back, and when a
+    fatal error has ended the member's client: a new client then takes over by itself, within the next calls.
     """
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         """As :meth:`Reader.poll`. Keeps the membership alive: a member that does not poll for ten minutes
-        loses its partitions. With ``limit`` 0 it does only that and gives nothing."""
+        loses its partitions. With ``limit`` 0 it does only that and returns nothing."""
 
     def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
         """As :meth:`poll`, in columns."""
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """The group is done with all before these offsets; durable when it returns. Partitions that this
-        member has no more are passed over: their new owner reads on from the last commit."""
+        """Say that the group is done with everything before these offsets; durable when it returns.
+        Partitions that this member no longer has are ignored: their new owner reads on from the last
+        commit."""
 
     def assigned(self) -> set[tuple[str, int]]:
-        """The topics' partitions that are this member's, as of its last :meth:`poll`."""
+        """The topics' partitions that belong to this member, as of its last :meth:`poll`."""
 
     def positions(self) -> Positions:
-        """Topic -> partition -> offset behind all that this member was given or that was committed before;
-        a partition of which it has heard nothing yet is not in it."""
+        """Topic -> partition -> the offset after all that was returned to this member or was committed
+        before. A partition of which it has heard nothing yet is left out."""
 
     def close(self) -> None: ...
 
@@ -195,47 +197,47 @@ class Log(Protocol):
     """
 
     def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
-        """Append messages, durably (all replicas have them) when it returns: (partition, offset) of each.
-        When it raises, some of the messages may be in the log."""
+        """Append messages; they are durable (all replicas have them) when it returns: (partition, offset) of
+        each. When it raises, some of the messages may be in the log."""
 
     def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
         """Create the topics that do not exist ((name, partitions): kept forever) and wait until they can be
-        used. An existing topic stays as it is, but for how long its records are kept."""
+        used. An existing topic stays as it is, except for how long its records are kept."""
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics with their records and wait until they are gone; a missing one is not an error."""
+        """Delete topics with their records and wait until they are gone; a topic may already be missing."""
 
     def empty_topics(self, names: Sequence[str]) -> None:
-        """Forget the records that these topics hold; offsets go on from where they are."""
+        """Forget the records that these topics hold; new offsets continue after the old ones."""
 
     def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
         """Forget the records before these offsets (topic -> partition -> offset, none behind the end). A
         topic that does not exist is not an error."""
 
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
-        """Partition -> offset of the first record written at that time (ms since the epoch) or later; where
-        there is none, an offset behind all that were written before."""
+        """Partition -> offset of the first record written at that time (ms since the epoch) or later; if
+        there is none, an offset after all that were written before."""
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """Partition -> the offset that a consumer group has committed; a partition without a commit is not in
-        it."""
+        """Partition -> the offset that a consumer group has committed; a partition without a commit is left
+        out."""
 
     def topics(self, prefix: str = "") -> list[str]:
-        """The topics whose name begins so, sorted."""
+        """The topics whose names begin with the prefix, sorted."""
 
     def begin_offsets(self, topic: str) -> dict[int, int]:
         """Partition -> offset of the first record still kept."""
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Partition -> offset behind the last record that a reader can have."""
+        """Partition -> the offset after the last record that a reader can see."""
 
     def ends_of(self, topics: Collection[str]) -> Positions:
-        """:meth:`end_offsets` of many topics in one question; those that do not exist are left out."""
+        """As :meth:`end_offsets`, of many topics in one question; topics that do not exist are left out."""
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
-        """A reader of these topics and partitions from these offsets. ``grows``: what is added to it, and the
-        position behind the end of a transaction, is to come within a tenth of a second, not two seconds;
-        asking so often costs the broker more."""
+        """A reader of these topics and partitions from these offsets. ``grows``: records of a topic that is
+        added, and the position after the end of a transaction, are to come within a tenth of a second, not
+        two seconds; asking that often costs the broker more."""
 
     def subscribe(self, group: str, topics: Sequence[str]) -> GroupReader:
         """A new member of the group, over these topics. A member that was killed keeps its partitions until

@@ -1,4 +1,5 @@
-"""Reading a topic up to its end as of now: from its beginning, as the catalog does at start, or on."""
+"""Reading a topic up to its end as of now: from its beginning, as the catalog does at start, or
+further on."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ def replay(
 ) -> Iterator[Record]:
     """All records of a topic up to its end as of the call, ordered within a partition.
 
-    ``begin``: the offsets to begin with, by partition; at the first records if it is not given.
+    ``begin``: the offsets to begin with, by partition; if not given, the first records that are kept.
 
     Raises MillraceError: TIMEOUT when nothing comes for ``stall`` seconds, UNAVAILABLE as :class:`Log` does.
     """
@@ -34,7 +35,7 @@ def replay(
                     ErrorCode.TIMEOUT,
                     f"topic {topic}: nothing came for {stall:g} s before its end was reached",
                 )
-            # the end may move on meanwhile; what came later is for the reader that follows
+            # the end may move on meanwhile; later records are for the reader that follows
             yield from (record for record in records if record.offset < ends.get(record.partition, 0))
     finally:
         reader.close()
@@ -43,8 +44,8 @@ def replay(
 def up_to(
     reader: Reader, topic: str, ends: Mapping[int, int], stopping: Event | None = None
 ) -> Iterator[Record]:
-    """What a reader has not read before these offsets of a topic, and perhaps some behind them; less where it
-    is ``stopping``.
+    """The records before these offsets of a topic that a reader has not read yet, and perhaps some after
+    them. It ends early once ``stopping`` is set.
 
     Raises MillraceError: as :class:`Reader` does.
     """

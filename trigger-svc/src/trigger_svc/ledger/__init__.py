@@ -1,2 +1,1 @@
-"""What outlives the process: the states of the slots with their positions, and how the log has been cut
-since."""
+"""What outlives the process: the slots' states with their positions, and how the log has been cut since."""

@@ -1,9 +1,9 @@
 """How the log was cut into batches since the last generation, so that a restart cuts it the same way.
 
-What a slot sends to others is numbered (``regroup``), and a receiver passes over numbers that it has seen.
-So a batch that is evaluated again after a kill must have the messages that it had. The journal is written,
-not synced, before a batch is evaluated: it outlives the process. Should the power fail, the broker has lost
-what was sent since as well.
+What a slot sends to others is numbered (``regroup``), and a receiver skips numbers that it has seen. So a
+batch that is evaluated again after a kill must have the same messages as before. The journal is written, but
+not synced, before a batch is evaluated, so it outlives the process. If the power fails, the broker has lost
+what was sent since then as well.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from trigger_svc.ledger.states import CUTS, Positions
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """One batch. ``ends``: behind its messages, of the partitions that it has any of; it begins where the one
-    before ended. ``again``: where messages begin that had been evaluated before, for streams that begin in
-    this batch (``again`` of :meth:`Slot.on_batch`). ``large``: Spark's workers evaluate it."""
+    """One batch. ``ends``: the offsets after its messages, for the partitions that it has messages from; the
+    batch begins where the one before ended. ``again``: where messages begin that were evaluated before, but
+    also count for streams that begin in this batch (``again`` of :meth:`Slot.on_batch`). ``large``: whether
+    Spark's workers evaluate it."""
 
     ends: Positions
     again: Positions = {}
@@ -28,14 +29,15 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 class Cuts:
-    """The journal, a file for each generation: what came after it. Used by one thread at a time."""
+    """The journal: for each generation, a file with the cuts after it. Used by one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
 
     def since(self, generation: int) -> list[Cut]:
-        """All cuts since a generation, in order; one that a crash left half written was not evaluated."""
+        """All cuts since a generation, in order. One that a crash left half written is skipped: its batch was
+        not evaluated."""
         found: list[Cut] = []
         for number in self._numbers():
             if number >= generation:
@@ -50,7 +52,7 @@ class Cuts:
         return max(self._numbers(), default=-1)
 
     def begin(self, generation: int) -> None:
-        """What follows comes after this generation."""
+        """The cuts that are added from now on come after this generation."""
         self.close()
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{generation}{CUTS}"
@@ -60,12 +62,12 @@ class Cuts:
             self._file.write(b"\n")
 
     def add(self, cut: Cut) -> None:
-        """This batch is being evaluated now."""
+        """This batch is about to be evaluated."""
         assert self._file is not None, "begin comes first"
         self._file.write(msgspec.json.encode(cut) + b"\n")
 
     def forget_before(self, generation: int) -> None:
-        """What came before it is no longer needed."""
+        """What came before this generation is no longer needed."""
         for number in self._numbers():
             if number < generation:
                 (self._folder / f"{number}{CUTS}").unlink(missing_ok=True)

@@ -1,11 +1,12 @@
-"""The states of the slots on disk, and up to where they have evaluated the log: all that a restart needs.
+"""The states of the slots on disk, and how far they have evaluated the log: all that a restart needs.
 
-A *generation* is a list that names, for each slot, the file with its state, and the positions in the log
-behind which these states are. Writing one leaves the files of the slots that have not changed. The generation
-before it stays until the next one is on the disk (decision 0037), so whoever begins finds one that is whole.
+A *generation* is a list that names, for each slot, the file with its state, and the positions in the log up
+to which these states have evaluated it. Writing one leaves the files of unchanged slots as they are. The
+generation before it stays until the next one is on the disk (decision 0037), so a start always finds a
+complete one.
 
-A state that the list names and that is not there, or not whole, is an error. It is never taken for a slot
-that has none: the windows that were open in it would be lost without a word.
+If a state that the list names is missing or incomplete, that is an error. It is never taken for a slot
+without a state: the windows that were open in it would be lost silently.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from millrace_core.trigger.slot import Slot
 SUFFIX, LIST, CUTS = ".state", ".slots", ".cuts"
 _MAGIC, _VERSION, _LIST_VERSION = b"MLRS", 1, 2
 _HEAD = struct.Struct("<4sBHHqqI")
-"""Magic, version of this head, number of slots, slot, generation, length and CRC-32 of the state."""
+"""Magic, version of this header, number of slots, slot, generation, length and CRC-32 of the state."""
 Positions = dict[str, dict[int, int]]
 """Topic -> partition -> the first offset that was not evaluated."""
 BEGIN_ANEW = (
@@ -35,18 +36,18 @@ BEGIN_ANEW = (
 
 
 class StateError(MillraceError):
-    """The states on disk are damaged, or not those of this deployment. Somebody has to repair them."""
+    """The states on disk are damaged, or belong to another deployment. Somebody has to repair them."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INTERNAL, message)
 
 
 class Generation(msgspec.Struct, frozen=True):
-    """What the slots' states are, and behind which messages.
+    """Which states the slots have, and after which messages.
 
     ``batches``: by slot, the generation that wrote its state last (None: none has). ``positions``: of all
-    that is read, the first offsets that were not evaluated; None in what was written before they were kept.
-    ``number``: -1 before the first.
+    that is read, the first offsets that were not evaluated; None in a list from before they were kept.
+    ``number``: -1 before the first generation.
     """
 
     slots: int
@@ -67,7 +68,7 @@ class SlotStates:
     def read(self, slot: int, generation: Generation) -> bytes | None:
         """The state of a slot; None if it has none yet.
 
-        :raises StateError: if it is missing, damaged or of another number of slots.
+        :raises StateError: if it is missing, damaged or from another number of slots.
         """
         number = generation.batches[slot]
         if number is None:
@@ -81,7 +82,7 @@ class SlotStates:
     def latest(self) -> Generation:
         """The last generation that was listed.
 
-        :raises StateError: if that is not known, or of another number of slots.
+        :raises StateError: if that is not known, or is from another number of slots.
         """
         known = self._numbers(self._folder, LIST)
         if not known:
@@ -92,8 +93,8 @@ class SlotStates:
         return msgspec.structs.replace(found, number=known[-1])
 
     def check(self) -> Generation:
-        """Read all that the next start will find, and remove what lies behind it unfinished. No other process
-        may use the folder.
+        """Read all that the next start will use, and remove unfinished files that are newer. No other process
+        may use the folder meanwhile.
 
         :raises StateError: as :meth:`read`.
         """
@@ -131,7 +132,7 @@ class SlotStates:
         return state
 
     def _headless(self, path: Path, slot: int, found: bytes) -> bytes:
-        """A state that was written before files had a head; it has no checksum, but must be readable."""
+        """A state that was written before files had a header; it has no checksum, but must be readable."""
         try:
             number, slots = Slot.place(Slot.current(found))
         except ValueError as error:
@@ -143,7 +144,7 @@ class SlotStates:
         return found
 
     def _unlisted(self) -> Generation:
-        """The same of states from before there were lists."""
+        """The generation for states from before there were lists."""
         found: list[int | None] = [None] * self._slots
         for folder in self._folder.glob("*"):
             numbers = self._numbers(folder, SUFFIX)
@@ -160,7 +161,8 @@ class SlotStates:
 
     def write(self, slot: int, number: int, state: bytes, before: Generation) -> None:
         """Write the state of a slot in this generation; it is on disk when this returns. The file exists
-        whole or not at all. That of ``before``, the last generation that was listed, stays; older ones go."""
+        completely or not at all. The slot's file of ``before``, the last generation that was listed, stays;
+        older ones are removed."""
         folder = self._folder / str(slot)
         known = self._numbers(folder, SUFFIX)
         head = _HEAD.pack(_MAGIC, _VERSION, self._slots, slot, number, len(state), zlib.crc32(state))
@@ -171,7 +173,7 @@ class SlotStates:
 
     def seal(self, before: Generation, number: int, positions: Positions) -> Generation:
         """All slots that have changed since ``before`` have written their states in the generation
-        ``number``: list it, and forget those before ``before``. On the disk when this returns."""
+        ``number``: list it, and forget those before ``before``. The list is on disk when this returns."""
         changed = {slot for slot in range(self._slots) if self._path(slot, number).exists()}
         batches = [number if slot in changed else known for slot, known in enumerate(before.batches)]
         found = Generation(self._slots, batches, positions=positions, number=number)
@@ -213,11 +215,11 @@ def _generation(path: Path) -> Generation:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """The file has this content, and keeps it if the power fails, when this returns; until then it has what
-    it had before."""
+    """When this returns, the file has this content and keeps it even if the power fails; until then it has
+    its old content."""
     made = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
-    # a task that Spark takes for lost may still write
+    # a task that Spark believes lost may still be writing
     fresh = path.with_suffix(f".{os.getpid()}")
     with fresh.open("wb") as file:
         file.write(content)
@@ -228,7 +230,8 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """What was written to these files, or made, renamed and removed in these folders, is on the disk."""
+    """Make sure that what was written to these files, or made, renamed and removed in these folders, is on
+    the disk."""
     for path in paths:
         handle = os.open(path, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
-"""Up to where a micro-batch reads: Spark tells it in a file of its checkpoint before the batch begins.
+"""How far a micro-batch reads: Spark writes that to a file of its checkpoint before the batch begins.
 
-Nothing else is read there, nothing is written, and the folder is removed when the query begins: where to go
-on say the slots' positions. The file has a line each for a version, metadata, and the ends of each source
-(here one) behind the batch; another format, or another Spark than the one whose files are known, is refused.
+Nothing else is read there, nothing is written, and the folder is removed when the query begins: the slots'
+positions say where to go on. The file has one line each for a version, metadata, and the ends of each source
+(here one) after the batch. Another format, or another Spark than the one whose files are known, is refused.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ VERSION = "v1"
 """The first line: the format that is known here."""
 
 
-@lru_cache(maxsize=2)  # a batch asks for its own and for those of the one before
+@lru_cache(maxsize=2)  # a batch asks for its own ends and for those of the batch before
 def ends_behind(checkpoint: Path, batch: int) -> Positions:
-    """The first offsets behind the batch.
+    """The first offsets after the batch.
 
     :raises MillraceError: INTERNAL if Spark's file cannot be understood.
     """
@@ -39,11 +39,11 @@ def ends_behind(checkpoint: Path, batch: int) -> Positions:
 
 
 def taken_over(checkpoint: Path, batch: int) -> Positions:
-    """The positions of states that a batch of an older version has left, which kept them here alone. Batches
-    behind it that changed no state have no list, and Spark forgets the ends of old ones: then the first that
-    is still known is as good.
+    """The positions for states that were left by a batch of an older version, which kept positions only here.
+    Later batches that changed no state have no list, and Spark forgets the ends of old batches; in that case,
+    the first ends that are still known are as good.
 
-    :raises StateError: if none is.
+    :raises StateError: if none are known.
     """
     numbers = (path.name for path in (checkpoint / "offsets").glob("*"))
     known = sorted(int(name) for name in numbers if name.isdecimal() and int(name) >= batch)
@@ -55,4 +55,4 @@ def taken_over(checkpoint: Path, batch: int) -> Positions:
 
 
 forget = ends_behind.cache_clear
-"""The next query begins with batch 0 again."""
+"""To be called before a query starts: it begins with batch 0 again."""

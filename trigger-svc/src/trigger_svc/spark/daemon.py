@@ -1,4 +1,4 @@
-"""Spark's daemon of the workers that evaluate large batches."""
+"""Spark's daemon for the Python workers that evaluate large batches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The one streaming query: Kafka -> slots -> Kafka (DESIGN, section 3).
 
-Every message goes to one slot: WAL messages by topic and key (a normal table's may have no key: its name is
-meant), regrouped rows by their key, control records, ticks and handovers to all of them. What is done with a
-micro-batch says ``trigger_svc.batches``.
+WAL messages go to one slot by topic and key (a normal table's messages may have no key; its name counts as
+the key), and so do regrouped rows by their key. Control records, ticks and handovers go to all slots. See
+``trigger_svc.batches`` for what is done with a micro-batch.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from trigger_svc.spark.workers import INPUT
 
 SOURCE: dict[str, str] = {
     "startingOffsets": "earliest",
-    # a table that is dropped takes its topic along; that is not a failure
+    # when a table is dropped, its topic goes, too; that is not a failure
     "failOnDataLoss": "false",
-    # a consumer asks ahead; a batch that comes meanwhile waits for the answer
+    # a consumer fetches ahead, and a batch that comes meanwhile has to wait for the answer
     "kafka.fetch.max.wait.ms": "1",
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
     "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
     "kafka.max.poll.records": "20000",
     "kafka.metadata.max.age.ms": "5000",
     "kafka.receive.buffer.bytes": str(1024 * 1024),
-    # a topic that is deleted while its offsets are asked for must not hold up all others for a minute
+    # a topic that is deleted while its offsets are being asked for must not hold up all others for a minute
     "kafka.default.api.timeout.ms": "10000",
     "kafka.request.timeout.ms": "10000",
     "fetchOffset.numRetries": "20",
@@ -54,17 +54,17 @@ def connection(settings: TriggerSettings) -> dict[str, str]:
 
 
 def topics(left_out: Collection[str]) -> str:
-    """The pattern of what the query reads: all topics that tables may have but these, and those of other
-    messages."""
+    """The pattern for what the query reads: all topics that tables may have, except those left out, and the
+    topics of other messages."""
     tables = rf"(?!{one_of(left_out)}$){WAL_PATTERN}" if left_out else WAL_PATTERN
     return rf"^({tables}|{CONTROL.name}|{CLOCK.name}|{REGROUP.name}|{HANDOVER.name})$"
 
 
 def slot_of(slots: int) -> Column:
-    """The slot of a message, as ``wire.topics.slot_for`` says; null for those that go to all."""
+    """The slot of a message, as ``wire.topics.slot_for`` says; null for messages that go to all slots."""
     # a topic's name escapes bytes as -xx where a URL has %xx
     name = F.try_url_decode(F.replace(F.split_part("topic", F.lit("."), F.lit(3)), F.lit("-"), F.lit("%")))
-    # a cast takes a text's bytes as they are; encode goes through Java's strings
+    # a cast takes a text's bytes as they are; encode would go through Java strings
     key = F.coalesce(F.col("key"), name.cast("binary"), F.lit("").cast("binary"))
     topic = F.col("topic").cast("binary")
     place = F.pmod(F.crc32(F.concat(topic, F.lit("/").cast("binary"), key)), F.lit(slots))
@@ -72,7 +72,7 @@ def slot_of(slots: int) -> Column:
 
 
 def in_slots(messages: DataFrame, slots: int) -> DataFrame:
-    """Messages (columns of INPUT) with the slot (or, one copy each, the slots) that they go to."""
+    """Messages (columns of INPUT) with the slot that each goes to; one copy per slot if there are several."""
     everywhere = F.sequence(F.lit(0), F.lit(slots - 1))
     found = slot_of(slots)
     return messages.select(
@@ -108,18 +108,18 @@ def start_query(
     on_batch: Callable[[DataFrame, int], None],
     left_out: Collection[str],
 ) -> Any:
-    """Start the query anew; a StreamingQuery. ``on_batch``: takes the messages (columns of INPUT) and the
-    number of each micro-batch. The first one reaches from the beginning of all topics to their ends: nothing
-    of it is read, for the slots' positions say what was evaluated. ``left_out``: WAL topics that it does not
+    """Start the query anew; returns a StreamingQuery. ``on_batch``: takes the messages (columns of INPUT) and
+    the number of each micro-batch. The first batch covers all topics from beginning to end, but it is not
+    read as such: the slots' positions say what was evaluated. ``left_out``: WAL topics that it does not
     read."""
     shutil.rmtree(settings.checkpoint, ignore_errors=True)
     forget()
     source = session.readStream.format("kafka").options(**SOURCE)
     source = source.option("subscribePattern", topics(left_out))
     messages = source.options(**connection(settings)).load()
-    # a task per thread, however many partitions have news: tasks cost more than what they read
+    # one task per thread, however many partitions have messages: tasks cost more than what they read
     threads = session.sparkContext.defaultParallelism
-    # where the reader is ahead a batch only seals; else a row waits for it
+    # if the reader is ahead, a batch only seals and may come later; otherwise rows wait for it
     apart = {"processingTime": f"{settings.trigger_commit_ms} milliseconds"} if settings.judge_ahead else {}
     writer = _columns(messages).coalesce(threads).writeStream
     return (

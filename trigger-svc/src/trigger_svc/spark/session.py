@@ -17,38 +17,38 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 CONF: dict[str, str] = {
-    # few cores: the collector that needs least; and Spark matches texts of failures by a regular expression
-    # that needs a deep stack
+    # on few cores, the collector that needs the least. Spark matches texts of failures with a regular
+    # expression that needs a deep stack
     JVM: "-XX:+UseSerialGC -Xss4m -XX:+ExitOnOutOfMemoryError",
     "spark.locality.wait": "0",
-    # what no log and no plan shows: Spark's own words, and the texts with which clients of Kafka log in
+    # what logs and plans must not show: Spark's default words, and the texts with which Kafka clients log in
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
     # compiling costs more than it saves on few messages
     **INTERPRETED,
-    # its own begins with compiling Spark's archives
+    # Spark's own daemon would begin by compiling Spark's archives
     "spark.python.daemon.module": "trigger_svc.spark.daemon",
-    # a limit of bytes is held against all vectors after each message, which takes a quarter of a task's time;
-    # so there is none (the greatest number), and offsets of 64 bits for as many bytes as messages may have
+    # a limit on bytes is checked against all vectors after each message, which takes a quarter of a task's
+    # time. So there is none (the greatest number), and 64-bit offsets for however many bytes come together
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # the default forks readlink twice for every commit
+    # the default implementation forks readlink twice for every commit
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
-    # Hadoop's own forks chmod for every file that it makes: six times a batch
+    # Hadoop's own implementation forks chmod for every file that it makes: six times a batch
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-    # what a batch broadcasts (its tasks) is small; the default zeroes 4 MB each time
+    # what a batch broadcasts (its tasks) is small; the default block size zeroes 4 MB each time
     "spark.broadcast.blockSize": "64k",
     "spark.broadcast.compress": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "20",
-    # what the driver takes of a batch; a larger one goes to workers
+    # the largest batch that the driver takes; a larger one goes to workers
     "spark.driver.maxResultSize": "128m",
     "spark.sql.streaming.numRecentProgressUpdates": "300",
-    # records fetched ahead of a topic that was dropped must not be taken for those of its successor
+    # records fetched ahead from a dropped topic must not be taken for those of a new one with its name
     "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
-    # each partition that brings something has a consumer: with the default of 64 a hundred tables make theirs
-    # anew in every batch. One takes 0.2 MB of heap, and is closed when it has rested for five minutes
+    # each partition that has messages gets a consumer: with the default of 64, a hundred tables would make
+    # theirs anew in every batch. A consumer takes 0.2 MB of heap, and is closed after five idle minutes
     "spark.kafka.consumer.cache.capacity": "1024",
 }
 
@@ -59,7 +59,7 @@ def start_session(settings: TriggerSettings) -> SparkSession:
         raise MillraceError(
             ErrorCode.UNAVAILABLE, f"no jars of Spark's Kafka connector in {settings.jars_dir / 'spark'}"
         )
-    # the session holds its scratch files under the data folder, which is on a disk that is meant for them
+    # the session's scratch files go under the data folder, whose disk is meant for that
     scratch = settings.data_dir.absolute() / "spark-trigger"
     own = {
         "spark.local.dir": str(scratch),
@@ -77,7 +77,7 @@ def start_session(settings: TriggerSettings) -> SparkSession:
 
 @contextmanager
 def compiled(session: SparkSession) -> Iterator[None]:
-    """What is planned meanwhile is compiled, for it has many messages to go through."""
+    """What is planned meanwhile is compiled: that pays if there are many messages to go through."""
     for name, value in COMPILED.items():
         session.conf.set(name, value)
     try:

@@ -34,13 +34,13 @@ Judge = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def judge_slots(slots: int, states: SlotStates, before: Generation, number: int, most_held: int) -> Judge:
-    """The operator for one large batch of a deployment of that many slots: Arrow batches of ``slot`` and
-    INPUT to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker. It finds the
-    states of the generation ``before``, and writes those of the generation ``number``. ``most_held``: of one
-    stream in a slot."""
+    """The operator for one large batch, in a deployment with that many slots: from Arrow batches of ``slot``
+    and INPUT to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker. It reads
+    the states of the generation ``before``, and writes those of the generation ``number``. ``most_held``: how
+    much one stream may hold in a slot."""
 
     def judge(frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Spark's daemon collects garbage after each task; with the libraries' objects that takes 190 ms
+        # Spark's daemon collects garbage after each task; to look through the libraries takes 190 ms
         gc.freeze()
         several = list(frames)
         if not several:
@@ -60,8 +60,8 @@ def judge_slots(slots: int, states: SlotStates, before: Generation, number: int,
 def judge_slot(
     state: bytes | None, number: int, slots: int, messages: Messages, most_held: int
 ) -> BatchResult | None:
-    """Judge what a slot gets in a large batch, as :func:`evaluate_batch` does; None, and nothing done, if it
-    means nothing to the slot."""
+    """Judge what a slot gets in a large batch, as :func:`evaluate_batch` does. If the messages mean nothing
+    to the slot, does nothing and returns None."""
     if not Slot.heeds(state, messages):
         return None
     judged = evaluate_batch(state, number, slots, messages, most_held=most_held)
@@ -70,7 +70,7 @@ def judge_slot(
 
 
 class Arrived:
-    """Messages of the columns INPUT; the values stay Arrow's until somebody wants them."""
+    """Messages from the columns INPUT; the values stay in Arrow until somebody wants them."""
 
     def __init__(self, table: pa.Table) -> None:
         self._topics, self._topic = _encoded(table.column("topic"))
@@ -81,8 +81,8 @@ class Arrived:
         self._value: Any = table.column("value").combine_chunks()
 
     def in_order(self, places: Ints) -> Messages:
-        """The messages at these places, those of a topic side by side in the order of the log: they are put
-        in order while they are Arrow's, which costs less than to do it with a list."""
+        """The messages at these places, grouped by topic and in the order of the log. They are sorted while
+        they are still in Arrow, which costs less than to sort a list."""
         columns = (self._offset[places], self._partition[places], self._topic[places])
         return self.take(places[np.lexsort(columns)])
 
@@ -98,14 +98,14 @@ class Arrived:
 
 
 def _encoded(column: Any) -> tuple[list[Any], Ints]:
-    """The different cells, and the place there of each."""
+    """The distinct cells; and for each cell, its place among these."""
     found: Any = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64)
 
 
 def _remark(remarks: Iterable[str]) -> None:
-    """What is worth a line of the service's log. A worker's standard error is the service's; that a batch
-    runs again does not matter here."""
+    """Write remarks to the service's log, which gets a worker's standard error. If a batch runs again, the
+    lines come again, which does not matter."""
     for one in remarks:
         line = json.dumps({"level": "error", "service": "trigger-svc", "event": one})
         sys.stderr.write(f"{line}\n")

@@ -1,4 +1,4 @@
-"""grubbs: Grubbs' test for one outlier, again and again until it finds none."""
+"""grubbs: Grubbs' test for one outlier, repeated until it finds none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from millrace_analytics.algorithm import Flags, Parameters, Series
 from millrace_core.analytics import Parameter
 
 LEAST = 3
-"""Fewer values have no critical value."""
+"""With fewer values there is no critical value."""
 
 
 class Grubbs:
-    """Two-sided. ``alpha``: the confidence, 0.95 being the level of 5 %."""
+    """The two-sided test. ``alpha``: the confidence; 0.95 is the level of 5 %."""
 
     name: ClassVar[str] = "grubbs"
     parameters: ClassVar[tuple[Parameter, ...]] = (Parameter("alpha", "float", 0.95, above=0, below=1),)
@@ -36,7 +36,7 @@ class Grubbs:
 
 
 def critical_value(count: int, level: float) -> float:
-    """Grubbs' critical value of ``count`` values."""
+    """Grubbs' critical value for ``count`` values."""
     from scipy.stats import t
 
     quantile = float(t.isf(level / (2 * count), count - 2)) ** 2

@@ -13,7 +13,7 @@ FENCE = 1.5
 
 
 class InterquartileRange:
-    """Quartiles by linear interpolation; a value on the fence is none."""
+    """Quartiles by linear interpolation; a value exactly on a fence is not an anomaly."""
 
     name: ClassVar[str] = "iqr"
     parameters: ClassVar[tuple[Parameter, ...]] = ()

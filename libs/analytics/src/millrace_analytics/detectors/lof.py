@@ -29,11 +29,11 @@ class LocalOutlierFactor:
 
         if len(series.values) == 1:
             return np.zeros(1, dtype=bool)
-        # as scikit-learn does: a value has no more neighbours than there are others
+        # as scikit-learn does: a value cannot have more neighbours than there are other values
         neighbors = min(int(parameters["neighbors"]), len(series.values) - 1)
         model = Factor(n_neighbors=neighbors, algorithm=str(parameters["algorithm"]))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of values that come often: readings are like that
+            warnings.simplefilter("ignore")  # it warns of repeated values, which are normal in readings
             model.fit(series.values.reshape(-1, 1))
         found: Flags = -model.negative_outlier_factor_ > LIMIT
         return found

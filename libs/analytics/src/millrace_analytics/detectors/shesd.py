@@ -1,7 +1,7 @@
 """shesd: the seasonal hybrid ESD test (Hochenbaum, Vallis, Kejariwal 2017).
 
-The seasonal part is taken off, then the generalised ESD test names outliers, with the median and the median
-absolute deviation in place of mean and standard deviation.
+The seasonal part is removed. Then the generalised ESD test finds the outliers, using the median and the
+median absolute deviation in place of mean and standard deviation.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from millrace_core.analytics import Parameter
 
 LEVEL = 0.05
 CONSISTENT = 1.4826
-"""Times the median absolute deviation estimates the standard deviation of normal values."""
+"""This factor times the median absolute deviation estimates the standard deviation of normal values."""
 
 
 class SeasonalHybridEsd:
-    """At most ``max_anoms`` of the values are named. ``period``: values of a season, 0 or 1 for none."""
+    """Flags at most the share ``max_anoms`` of the values. ``period``: values in a season; 0 or 1: none."""
 
     name: ClassVar[str] = "shesd"
     parameters: ClassVar[tuple[Parameter, ...]] = (
@@ -49,7 +49,7 @@ def _without_season(values: Values, period: int) -> Values:
 
 
 def _outliers(values: Values, most: int, direction: str) -> list[int]:
-    """The places of the outliers: the largest number of them for which the statistic exceeds its limit."""
+    """The positions of the outliers: as many as the last candidate whose statistic exceeds its limit."""
     count = len(values)
     left = np.ones(count, dtype=bool)
     order: list[int] = []

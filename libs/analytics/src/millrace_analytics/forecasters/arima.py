@@ -1,4 +1,4 @@
-"""arima: ARIMA with orders that are searched for, seasonal if a period is given, by pmdarima."""
+"""arima: ARIMA by pmdarima, which searches for the orders; seasonal if a period is given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ORDER = (0, 10)
 
 
 class Arima:
-    """Bounds are those of the confidence asked for."""
+    """The bounds hold with the confidence that was asked for."""
 
     name: ClassVar[str] = "arima"
     parameters: ClassVar[tuple[Parameter, ...]] = (
@@ -44,7 +44,7 @@ class Arima:
             constant = np.full(rows, series.values[0])
             return Forecast(constant, constant, constant)
         names = ("start_p", "max_p", "start_q", "max_q", "d")
-        # the matrices are tiny: threads of BLAS would only wait for each other, for several times the CPU
+        # the matrices are tiny: BLAS threads would only wait for each other, at several times the CPU
         with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
             warnings.simplefilter("ignore")
             try:

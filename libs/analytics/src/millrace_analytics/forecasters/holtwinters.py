@@ -1,4 +1,4 @@
-"""holtwinters: exponential smoothing, with trend and season if asked for, by statsmodels."""
+"""holtwinters: exponential smoothing by statsmodels, with trend and season if asked for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FORMS = ("none", "add", "mul")
 
 
 class HoltWinters:
-    """Simple smoothing without trend and season. It has no bounds: both are the value (as in TDgpt). The
-    length of a season is found where ``period`` does not give it."""
+    """Simple smoothing if neither trend nor season is asked for. It gives no bounds: both equal the value (as
+    in TDgpt). If ``period`` is not given, the length of the season is found in the values."""
 
     name: ClassVar[str] = "holtwinters"
     parameters: ClassVar[tuple[Parameter, ...]] = (
@@ -41,7 +41,7 @@ class HoltWinters:
         if "mul" in (trend, seasonal) and bool((series.values <= 0).any()):
             raise AnalysisError("holtwinters: mul needs values greater than 0")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an optimum that was not reached: the best found is taken
+            warnings.simplefilter("ignore")  # it may reach no optimum: the best values found are used
             model = ExponentialSmoothing(
                 series.values, trend=trend, seasonal=seasonal, seasonal_periods=period if seasonal else None
             )

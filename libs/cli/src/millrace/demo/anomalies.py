@@ -1,4 +1,4 @@
-"""The demo's second part: anomaly windows in streams, held against faults that are known."""
+"""The demo's second part: anomaly windows found by streams, compared with known faults."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ ALGORITHMS = {
     "ksigma": "algo=ksigma, wncheck=0",
     "iqr": "algo=iqr, wncheck=0",
 }
-"""Stream -> its options. The first one knows of days, and is the one that is drawn."""
+"""Stream -> its options. The first one is told that days are the season, and is the one that is drawn."""
 DRAWN = 4 * FORTNIGHT
 RESULT_SECONDS = 180.0
 LEAST_RECALL = 0.5
-"""Less means that something is broken: the faults and the data are always the same."""
+"""A lower recall means that something is broken: the faults and the data never change."""
 
 
 def stream(name: str) -> str:
-    """Fortnights are counted from 2010-01-01, which lies 8 days behind a multiple of 14 since 1970."""
+    """Fortnights are counted from 2010-01-01, which is 8 days after a multiple of 14 days since 1970."""
     return (
         f"CREATE STREAM {DB}.{name} INTERVAL(14d, 8d) SLIDING(14d) FROM {DB}.sensor INTO {DB}.found_by_{name}"
         " AS SELECT _wstart AS ts, _wend AS until, count(*) AS n, min(temp) AS low, max(temp) AS high"
@@ -40,8 +40,8 @@ def stream(name: str) -> str:
 
 
 def run(rest: Rest, broker: Mapping[str, str], file: Path) -> int:
-    """Makes the streams in the demo's database, writes the readings, shows what was found, and draws it into
-    ``file``. 0 if the first stream finds half of the faults or more, else 1."""
+    """Creates the streams in the demo's database, writes the readings, shows what was found, and draws it
+    into ``file``. Returns 0 if the first stream finds at least half of the faults, else 1."""
     console.out.print("\n[bold]Anomalies: a sensor with known faults, analysed a fortnight at a time[/bold]")
     readings, labels = faults.readings()
     rest.execute(f"CREATE TABLE {DB}.sensor (ts TIMESTAMP, temp DOUBLE)")
@@ -50,7 +50,7 @@ def run(rest: Rest, broker: Mapping[str, str], file: Path) -> int:
         rest.execute(stream(name))
     write(broker, wal_topic(DB, "sensor"), {"sensor": readings})
     wait(lambda: min(_calculated(rest).values()) >= FORTNIGHTS, RESULT_SECONDS, lambda: _state(rest))
-    # what is calculated is in the log, and stored a moment later
+    # what is calculated is in the log first, and is stored a moment later
     wait(lambda: _stored(rest) == _written(rest), RESULT_SECONDS, lambda: _lag(rest))
     found = {name: _windows(rest, name) for name in ALGORITHMS}
     first = next(iter(ALGORITHMS))

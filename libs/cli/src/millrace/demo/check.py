@@ -1,4 +1,4 @@
-"""The same daily figures by DuckDB, straight from the CSV files, and the comparison."""
+"""The same daily figures, computed by DuckDB straight from the CSV files, and the comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Day(NamedTuple):
 
 Key = tuple[str, int]  # child table, start of the day in ms since 1970
 
-# A time that comes twice counts once, with its last value, as in Millrace's tables.
+# A time that occurs twice counts once, with its last value, as in Millrace's tables.
 _DAILY = """
 WITH numbered AS (
   SELECT CAST("date" AS TIMESTAMP) AS ts, temp, row_number() OVER () AS line
@@ -33,8 +33,8 @@ FROM latest GROUP BY day ORDER BY day
 
 
 def daily(files: Mapping[str, Path]) -> tuple[dict[Key, Day], dict[Key, Day]]:
-    """Per child table and day: the figures of the closed days, and those of each city's last day. That one
-    is still open: only a row of a later day closes its window."""
+    """The figures per child table and day: first of the closed days, then of each city's last day. The last
+    day is still open: only a row of a later day closes its window."""
     closed: dict[Key, Day] = {}
     still_open: dict[Key, Day] = {}
     with duckdb.connect() as connection:

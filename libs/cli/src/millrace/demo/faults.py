@@ -1,5 +1,5 @@
-"""The readings of a sensor with faults that are known: the temperatures of San Francisco, some hours of them
-moved by 14 degrees. What a detector finds can be held against these labels."""
+"""The readings of a sensor with known faults: the temperatures of San Francisco, with some hours moved by
+14 degrees. What a detector finds can be compared with these labels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MOVED = 14.0
 
 
 class Span(NamedTuple):
-    """Readings in a row: the times of the first and the last one."""
+    """Consecutive readings: the times of the first and the last one."""
 
     first: int
     last: int
 
 
 class Score(NamedTuple):
-    """``precision``: the share of the hours found that are faults; ``recall``: that of the faults found."""
+    """``precision``: the share of the hours found that are faults; ``recall``: the share of faults found."""
 
     found: int
     precision: float

@@ -31,11 +31,11 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """What a stream names in NOTIFY."""
+        """The address that a stream names in NOTIFY."""
         return f"ws://{HOST}:{self._port}/notify"
 
     def events(self) -> list[Event]:
-        """The distinct events so far: one that comes again has the same triggerId and type."""
+        """The distinct events so far: a repeated event has the same triggerId and type."""
         with self._lock:
             return list(self._events.values())
 

@@ -16,16 +16,16 @@ from millrace.demo.faults import HOUR_MS, Span, hours
 
 SIZE = (12, 4)
 AXIS = 18
-"""Columns that the terminal's axis takes."""
+"""Columns that the axis takes up in the terminal."""
 
 
 def _time(ts: int) -> float:
-    """Matplotlib's number of the instant."""
+    """The instant as a number, as Matplotlib counts."""
     return float(date2num(datetime.fromtimestamp(ts / 1000, UTC)))
 
 
 def write_png(file: Path, readings: Sequence[Reading], labels: Sequence[Span], found: Sequence[Span]) -> None:
-    """The readings as a line, labelled faults behind it as bands, windows found as points on it."""
+    """Draws the readings as a line, labelled faults as bands behind it, and windows found as points on it."""
     figure = Figure(figsize=SIZE, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -49,7 +49,7 @@ def write_png(file: Path, readings: Sequence[Reading], labels: Sequence[Span], f
 
 
 def for_terminal(readings: Sequence[Reading], found: Sequence[Span], width: int, height: int = 14) -> str:
-    """The same in characters, without colours: the readings as dots, windows found as x."""
+    """The same as text without colours: the readings as dots, the windows found as x."""
     figure = plotille.Figure()
     figure.with_colors = False
     figure.width, figure.height = max(width - AXIS, 20), height

@@ -46,8 +46,8 @@ SWINGS = (
 
 
 def run(stack: Stack, keep: bool = False) -> int:
-    """Runs the demo on the stack, started for it if nothing runs (and then stopped unless ``keep``).
-    0 if every figure is DuckDB's and known faults are found, else 1."""
+    """Runs the demo on the stack. If no stack runs, it is started, and then stopped again unless ``keep``.
+    Returns 0 if every figure equals DuckDB's and the known faults are found, else 1."""
     ours = not stack.is_running()
     try:
         stack.up()
@@ -81,7 +81,7 @@ def _run(rest: Rest, listener: Listener, broker: Mapping[str, str]) -> int:
 
 
 def prepare(rest: Rest, notify_url: str) -> None:
-    """Drops what an earlier run left, makes tables and streams, waits until the streams run."""
+    """Drops what an earlier run left, creates tables and streams, and waits until the streams run."""
     if any(row[0] == DB for row in rest.execute("SHOW DATABASES").rows):
         rest.execute(f"DROP DATABASE {DB}")
     for sql in (*TABLES, DAILY, SWINGS.replace("{url}", notify_url)):
@@ -97,7 +97,7 @@ def read_daily(rest: Rest) -> list[tuple[Key, Day]]:
 
 
 def swing_differences(expected: dict[Key, Day], events: Sequence[Event]) -> list[str]:
-    """What is wrong with the notifications: each closed day once, with the day's swing in its result."""
+    """What is wrong with the notifications: each closed day must come once, with its swing in the result."""
     lines: list[str] = []
     got: dict[Key, float] = {}
     for event in events:
@@ -130,8 +130,8 @@ def _count(rest: Rest, table: str) -> int:
 
 
 def _wait_for_results(rest: Rest, listener: Listener, days: int) -> None:
-    """Until both streams gave all closed days, with progress. More than expected ends the wait too: the
-    check will name them."""
+    """Waits until both streams have given all closed days, and shows progress. More results than expected end
+    the wait too: the check will name them."""
     parts: dict[str, Callable[[], int]] = {
         "daily figures": lambda: _count(rest, "daily_temps"),
         "daily swings": lambda: _count(rest, "daily_swings"),

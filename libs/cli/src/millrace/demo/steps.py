@@ -15,8 +15,9 @@ from millrace_core.errors import ErrorCode, MillraceError
 
 
 def write(broker: Mapping[str, str], topic: str, readings: Mapping[str, Sequence[Reading]]) -> int:
-    """Writes the readings of each table, a message a day, the tables in turn; gives the number of rows. Any
-    program with a Kafka client could do this. ``broker``: where it is and who asks, as Kafka's client has it.
+    """Writes the readings of each table, one message a day, taking the tables in turn; returns the number of
+    rows. Any program with a Kafka client could do this. ``broker``: its address and login, as settings of the
+    Kafka client.
 
     :raises MillraceError: UNAVAILABLE if a message was not taken.
     """
@@ -27,7 +28,7 @@ def write(broker: Mapping[str, str], topic: str, readings: Mapping[str, Sequence
             failures.append(str(error))
 
     producer = Producer(
-        # as Java clients and Millrace: a table's rows stay in one partition, in order, whoever writes
+        # as in Java clients and Millrace: a table's rows stay in one partition, in order, whoever writes them
         {**broker, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random"}
     )
     days = {table: list(data.messages(rows)) for table, rows in readings.items()}

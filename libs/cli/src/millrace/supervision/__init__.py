@@ -1,1 +1,1 @@
-"""What has the parts of a stack run on: those that crash are started again, others stand by."""
+"""What keeps the parts of a stack running: those that crash are started again, next processes stand by."""

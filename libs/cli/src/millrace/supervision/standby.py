@@ -1,8 +1,8 @@
-"""Processes of services that have started Spark and wait: each takes the place of the one that has ended,
-which need not start a JVM then (``MILLRACE_STANDBY``, decision 0077).
+"""Processes that have started Spark and wait to take the place of a service's process that has ended. So the
+service need not start a JVM then (``MILLRACE_STANDBY``, decision 0077).
 
-One waits under the name of its service and ``.next``, and is told by a FIFO that its turn has come.
-The FIFO's name says with which settings it was started: with others it is of no use.
+Such a process waits under the name of its service with ``.next``; a FIFO tells it that its turn has come.
+The FIFO's name depends on the settings that the process was started with: it is of no use for others.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from millrace import processes
 from millrace.processes import Program, RunFolder
 
 SECONDS = 300.0
-"""How long one may take to start until it waits."""
+"""How long a process may take from its start until it waits."""
 SETTINGS = ("MILLRACE_", "JAVA_", "SPARK_", "PYSPARK_")
-"""What the names of variables begin with that a service reads."""
+"""Prefixes of the environment variables that a service reads."""
 
 
 def name_of(service: str) -> str:
@@ -32,12 +32,12 @@ def name_of(service: str) -> str:
 
 
 def waits(place: RunFolder, service: str) -> bool:
-    """Whether one stands by, ready or not yet."""
+    """Whether a process stands by, ready or not yet."""
     return processes.running(place, name_of(service)) is not None
 
 
 def keep(place: RunFolder, program: Program) -> bool:
-    """Have one stand by with these settings; whether it was started for that."""
+    """Has a process with these settings stand by; returns whether one was started for that."""
     turn = _turn(place, program)
     if waits(place, program.name) and turn.exists():
         return False
@@ -51,7 +51,7 @@ def keep(place: RunFolder, program: Program) -> bool:
 
 
 def take_over(place: RunFolder, program: Program) -> bool:
-    """The one that stands by is the service from now on; False: there is none of these settings."""
+    """Turns the process that stands by into the service's; False if none has these settings."""
     turn = _turn(place, program)
     if not turn.exists():
         end(place, program.name)
@@ -67,7 +67,7 @@ def take_over(place: RunFolder, program: Program) -> bool:
 
 
 def end(place: RunFolder, service: str) -> None:
-    """None stands by any more."""
+    """Ends the process that stands by, if there is one."""
     if waits(place, service):
         processes.kill(place, name_of(service))
     _remove_turns(place, service)
@@ -81,7 +81,7 @@ def _tell(turn: Path, process: psutil.Process) -> bool:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            time.sleep(0.02)  # it does not wait yet
+            time.sleep(0.02)  # it is not waiting yet
             continue
         try:
             os.write(handle, b"1")

@@ -1,9 +1,9 @@
-"""Parts of a stack that crash are started again, after a pause that doubles with every crash in a row.
+"""Restarts parts of a stack that crash, after a pause that doubles with every crash in a row.
 
-A part that somebody stopped or killed by this package is left alone: its pid file says so, or is gone. So
+A part that somebody stopped or killed with this package is left alone: its pid file says so, or is gone. So
 tests and people may stop, kill and start parts while a supervisor runs.
 
-Of some parts the next process stands by: it takes the place of one that crashes without a pause.
+For some parts the next process stands by: it takes the place of a crashed one without a pause.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "supervisor"
 
 @dataclass(frozen=True)
 class Restarts:
-    """What the supervisor has done for a part: how often it was started again, and ``cause``: how it had
+    """What the supervisor has done for a part: how often it was started again, and ``cause``: how it
     ended the last time."""
 
     count: int
@@ -33,8 +33,9 @@ class Restarts:
 
 @dataclass(frozen=True)
 class Pauses:
-    """Seconds: the ``first`` pause before a start, the ``longest`` one; ``steady``: a part that ran so long
-    begins with the first one again; ``look``: between two looks."""
+    """All in seconds. ``first``: the pause before the first new start; ``longest``: the longest
+    pause; ``steady``: a part that has run this long begins with the first pause again; ``look``:
+    between two looks."""
 
     first: float = 1.0
     longest: float = 30.0
@@ -51,8 +52,8 @@ def _file(place: RunFolder) -> Path:
 
 
 def restarts(place: RunFolder) -> dict[str, Restarts]:
-    """What the supervisor that runs, or ran last, has done: part -> restarts; parts that never crashed are
-    not in it."""
+    """What the current or last supervisor has done: part -> restarts. Parts that never crashed are not in
+    it."""
     try:
         found = json.loads(_file(place).read_text())
         return {name: Restarts(count, cause) for name, (count, cause) in found.items()}
@@ -61,13 +62,13 @@ def restarts(place: RunFolder) -> dict[str, Restarts]:
 
 
 class Following(Protocol):
-    """Has next processes stand by."""
+    """Whoever keeps next processes standing by."""
 
     def keep_next(self, name: str) -> None:
-        """Have one wait for this part, if it is to have one."""
+        """Has the next process of this part stand by, if it is to have one."""
 
     def has_next(self, name: str) -> bool:
-        """Whether one does."""
+        """Whether its next process stands by."""
 
 
 class Supervisor:
@@ -91,7 +92,8 @@ class Supervisor:
             guard.start()
 
     def stop(self, seconds: float = 10) -> None:
-        """Start nothing any more. A part that is just being started may still get ready by itself."""
+        """Stops starting parts. A part that is being started at the moment may still become
+        ready by itself."""
         self._stop.set()
         until = time.monotonic() + seconds
         for guard in self._guards:
@@ -111,7 +113,7 @@ class Supervisor:
             self._say(f"{name} has ended unexpectedly, it starts again in {pause:g} s: {cause}")
             if self._stop.wait(pause):
                 return
-            if processes.crashed(self._place, name):  # else somebody else has seen to it
+            if processes.crashed(self._place, name):  # else somebody else has dealt with it
                 self._start_again(name, cause)
             since = time.monotonic()
 
@@ -120,7 +122,7 @@ class Supervisor:
             return
         try:
             self._following.keep_next(name)
-        except Exception as error:  # it is missed only where the part crashes, which then starts anew
+        except Exception as error:  # it is missed only if the part crashes, which then starts afresh
             self._say(f"the next {name} did not start: {error}")
 
     def _start_again(self, name: str, cause: str) -> None:
@@ -131,11 +133,11 @@ class Supervisor:
         try:
             self._start(name)
             self._say(f"{name} runs again")
-        except Exception as error:  # whatever it is, the next try may do better
+        except Exception as error:  # whatever it is, the next attempt may succeed
             self._say(f"{name} did not start: {error}")
 
     def _say(self, line: str) -> None:
-        with self._lock:  # its own log, too: a part that crashes for ever writes into it for ever
+        with self._lock:  # rotate its own log too: a part that keeps crashing keeps writing to it
             processes.rotate(self._place.log_file(NAME))
         self._report(line)
 

@@ -1,1 +1,1 @@
-"""The rules of calculating that need no I/O: what a job takes, what it gives."""
+"""The rules of calculation that need no I/O: what a job takes and what it gives."""

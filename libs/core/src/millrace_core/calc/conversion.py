@@ -1,5 +1,5 @@
-"""Values of results and tags as the types of the columns that they go into: what cannot be converted is NULL,
-long text is cut."""
+"""Converts values of results and tags to the types of the columns that they go into: what cannot be converted
+becomes NULL, long text is cut."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def convert(
 ) -> pl.Series:  # fmt: skip
     """A result column as the output column's type; what does not fit becomes NULL, long text is cut.
 
-    ``factor``: ticks of the output table per ticks of the result. ``ticks``, ``where``: the output table's
-    precision and the time zone of texts that become times.
+    ``factor``: ticks of the output table per ticks of the result. ``ticks``: the output table's precision.
+    ``where``: the time zone of texts that become times.
     """
     wanted = polars_type(target.type)
     if target.type.name == "TIMESTAMP":
@@ -96,7 +96,7 @@ def _cut(found: pl.Series, target: Column) -> pl.Series:
 
 
 def _read(series: pl.Series, target: Column, ticks: Precision, where: Where) -> pl.Series:
-    """Texts as numbers, truth values or times; NULL where a text is not one."""
+    """Texts as numbers, truth values or times; NULL where a text is none of these."""
     read = _reader(target, ticks, where)
     cells = [None if text is None else read(text.strip()) for text in series]
     wanted = polars_type(target.type)

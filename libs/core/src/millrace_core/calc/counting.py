@@ -1,5 +1,5 @@
-"""Which windows' rows are counted in the store, and what follows: ``_twrownum`` where disorder made the
-trigger's own count unsure, and windows that have lost the row that they begin with."""
+"""Which windows' rows are counted in the store, and what follows from the counts: ``_twrownum`` where
+disorder made the trigger's own count unsure, and windows that have lost their first row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def uncounted(spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent]) -> l
 def with_counts(
     events: Sequence[TriggerEvent], places: Iterable[int], counts: Iterable[int]
 ) -> list[TriggerEvent]:
-    """The events, those at these places with their windows' row counts."""
+    """The events; those at these places get the row counts of their windows."""
     found = list(events)
     for place, count in zip(places, counts, strict=True):
         found[place] = msgspec.structs.replace(events[place], rownum=count)
@@ -35,14 +35,14 @@ def with_counts(
 
 
 def counts_rewritten(spec: StreamSpec) -> bool:
-    """Whether rows that were written over count, too, in a window that is open, or closes, as its rows came.
-    What is calculated again is read as the table is (SEMANTICS-FRONTENDS, S2)."""
+    """Whether overwritten rows count too, in a window that is open or closes with its rows as they came. A
+    recalculation reads the table as it is (SEMANTICS-FRONTENDS, S2)."""
     return spec.emission.rewritten == "counted"
 
 
 def as_it_came(event: TriggerEvent) -> bool:
-    """Whether a window is told of as its rows came: what was not treated then does not count in it. What is
-    calculated again is read as the table is."""
+    """Whether the event tells of a window with its rows as they came: rows that were not treated then do not
+    count in it. A recalculation reads the table as it is."""
     return event.cause in ("LIVE", "DELAY")
 
 
@@ -52,7 +52,7 @@ def counting(spec: StreamSpec) -> StreamSpec:
 
 
 def starts(events: Sequence[TriggerEvent]) -> Ints:
-    """When the events' windows begin."""
+    """The starts of the events' windows."""
     return np.array([event.start for event in events], dtype=np.int64)
 
 
@@ -63,12 +63,12 @@ def last_instants(spec: StreamSpec, events: Sequence[TriggerEvent]) -> Ints:
 
 
 def may_have_ended(spec: StreamSpec, events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
-    """Those of windows that were cut again and are there only while the row is that they begin with.
+    """The events of windows that were cut again and exist only as long as their first row does.
 
-    Without it there is no such window any more, nor was there ever one of the rows that its query reads now
-    (SEMANTICS.md: a recalculation reads the table as of its own time). What took the row asks for what is
-    there instead.
+    Without that row the window no longer exists, and there never was a window of the rows that its query
+    would read now (SEMANTICS.md: a recalculation reads the table as of its own time). Whatever removed the
+    row has also requested what takes the window's place.
     """
     if not type_of(spec.trigger).begins_with_row(spec.trigger):
-        return []  # these begin where no row need be
+        return []  # these windows may begin without a row
     return [event for event in events if event.cause == "RECALC" and event.kind in ("OPEN", "CLOSE")]

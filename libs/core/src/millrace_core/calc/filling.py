@@ -1,11 +1,11 @@
-"""FILL of a stream: which windows without rows get a result, and which have one no longer.
+"""FILL of a stream: which windows without rows get a result, and which no longer have one.
 
-A window without rows lies between two windows with rows. What it says depends on these two, so that it is
-calculated again whenever one of them is told of, and goes when it lies between two no more. A window with
-rows that has not been told of yet bounds nothing: FILL goes as far as the results do.
+A window without rows lies between two windows with rows. Its result depends on these two: it is calculated
+again whenever one of them is told of, and removed when the window no longer lies between two. A window with
+rows that has not been told of yet bounds nothing: FILL reaches only as far as the results do.
 
-A window whose rows give NULL is filled as well. PREV, NEXT and LINEAR then look past it, so that a stretch
-goes on to windows that give something (:func:`open_ends`), and all of it is written again.
+A window whose rows give NULL is filled as well. PREV, NEXT and LINEAR then look past it: the stretch is
+extended to windows that give a value (:func:`open_ends`), and all of it is written again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from millrace_core.trigger.types import Grid
 from millrace_core.wire.events import TriggerEvent
 
 MOST_SPANS = 16
-"""Stretches of a group that are looked at one by one; more of them are taken as one."""
+"""Up to this many stretches of a group are looked at one by one; more are treated as a single stretch."""
 WIDER = 4
-"""By how much farther than before a row is looked for."""
+"""The factor by which each further search for a row is wider than the one before."""
 FARTHER = (64, 4_096)
-"""By how many windows a stretch goes on where its ends give NULL: at first, and then. What lies behind counts
-for nothing: a column that is always NULL would have the whole group read at each change."""
+"""By how many windows a stretch is extended where its ends give NULL: at first, and the second time. What
+lies further away is ignored: with a column that is always NULL, each change would have the whole group
+read."""
 BACK, AHEAD = "back", "ahead"
 Ways = frozenset[str]
 _SOURCES: dict[str, Ways] = {
@@ -48,14 +49,14 @@ Times = Callable[[int, int], Ints]
 
 @dataclass(frozen=True, slots=True)
 class RowTimes:
-    """A group's rows: ``times``, and between which times there can be any."""
+    """A group's rows: ``times`` reads their times; rows can only lie between ``oldest`` and ``newest``."""
 
     times: Times
     oldest: int
     newest: int
 
     def before(self, ts: int, width: int) -> int | None:
-        """The last row before ``ts``; looked for in ``width`` ticks first."""
+        """The time of the last row before ``ts``. The search begins with the nearest ``width`` ticks."""
         high = min(ts - 1, self.newest)
         while high >= self.oldest:
             found = self.times(max(high - width, self.oldest), high)
@@ -65,7 +66,7 @@ class RowTimes:
         return None
 
     def since(self, ts: int, width: int) -> int | None:
-        """The first row at or behind ``ts``."""
+        """The time of the first row at or after ``ts``."""
         low = max(ts, self.oldest)
         while low <= self.newest:
             found = self.times(low, min(low + width, self.newest))
@@ -77,8 +78,8 @@ class RowTimes:
 
 @dataclass(frozen=True, slots=True)
 class WindowRun:
-    """Windows of a group, by number. ``low``, ``high``: the nearest ones with rows around those that were
-    told of (None: there is none); ``data``: those with rows between these two."""
+    """Windows of a group, by number. ``low``, ``high``: the nearest windows with rows on either side of those
+    that were told of (None: there is none). ``data``: the windows with rows between these two."""
 
     low: int | None
     high: int | None
@@ -91,14 +92,14 @@ class WindowRun:
         return sorted({*self.data, *ends})
 
     def only(self, wanted: Callable[[int], bool]) -> WindowRun:
-        """Of these windows alone."""
+        """The run reduced to the windows that are ``wanted``."""
         low, high = (
             number if number is not None and wanted(number) else None for number in (self.low, self.high)
         )
         return WindowRun(low, high, frozenset(filter(wanted, self.data)))
 
     def joined(self, later: WindowRun) -> WindowRun | None:
-        """One stretch of two, of which the other begins later; None if they have nothing in common."""
+        """This stretch and a later one put together; None if they have nothing in common."""
         if self.high is not None and later.low is not None and later.low >= self.high:
             return None
         high = None if self.high is None or later.high is None else max(self.high, later.high)
@@ -107,8 +108,8 @@ class WindowRun:
 
 
 def spans(grid: Grid, events: Sequence[TriggerEvent], calculated: Collection[int]) -> list[tuple[int, int]]:
-    """The windows (first, last) of one group that these events tell of, or take back. ``calculated``: the
-    events (by ``id()``) that give a result."""
+    """The windows (first, last) of one group that these events tell of or retract. ``calculated``: the events
+    (by ``id()``) that give a result."""
     found = Ranges()
     for event in events:
         if event.kind == "RETRACT":
@@ -120,7 +121,7 @@ def spans(grid: Grid, events: Sequence[TriggerEvent], calculated: Collection[int
 
 
 def stretches(grid: Grid, told: Sequence[tuple[int, int]], rows: RowTimes) -> list[WindowRun]:
-    """The stretches around these windows, in order; no two have windows in common, but for their ends."""
+    """The stretches around these windows, in order. No two share windows, except at their ends."""
     found: list[WindowRun] = []
     for first, last in told:
         one = _around(grid, first, last, rows)
@@ -144,8 +145,8 @@ def _around(grid: Grid, first: int, last: int, rows: RowTimes) -> WindowRun:
 
 
 def filled(grid: Grid, stretch: WindowRun, shown: Collection[int]) -> Ranges:
-    """Between which starts (both included) windows are filled. ``shown``: starts of windows that have a
-    result."""
+    """The ranges of starts (both ends included) of the windows that are filled. ``shown``: starts of windows
+    that have a result."""
     found = Ranges()
     known = [grid.start(number) for number in stretch.bounds if grid.start(number) in shown]
     mine = {grid.start(number) for number in stretch.bounds}
@@ -157,7 +158,8 @@ def filled(grid: Grid, stretch: WindowRun, shown: Collection[int]) -> Ranges:
 
 
 def unfilled(grid: Grid, stretch: WindowRun) -> Iterator[tuple[int, int]]:
-    """Between which starts results go that are not written again: all but those of windows with rows."""
+    """The ranges of starts (both ends included) whose results are removed unless they are written again: all
+    but those of windows with rows."""
     starts = [grid.start(number) for number in stretch.bounds]
     low = LOWEST if stretch.low is None else starts.pop(0)
     high = HIGHEST if stretch.high is None else starts.pop()
@@ -167,18 +169,18 @@ def unfilled(grid: Grid, stretch: WindowRun) -> Iterator[tuple[int, int]]:
 
 
 def mode_of(fill: str | None) -> str:
-    """PREV, VALUE …, of the text of FILL; empty: none."""
+    """The mode in the text of FILL: PREV, VALUE …; empty if there is none."""
     return (fill or "").partition(",")[0].strip().upper().removesuffix("_F")
 
 
 def carries(mode: str) -> bool:
-    """Whether a mode takes values of other windows."""
+    """Whether a mode takes values from other windows."""
     return mode in _SOURCES
 
 
 def open_ends(mode: str, stretch: WindowRun, *, lacking: bool) -> Ways:
-    """At which ends of a stretch it matters whether the window there gives NULL. ``lacking``: windows between
-    them are without rows, or give NULL."""
+    """The ends of a stretch at which it matters whether the window there gives NULL. ``lacking``: some
+    windows between the ends have no rows, or give NULL."""
     sources = _SOURCES.get(mode, frozenset())
     known = {BACK: stretch.low is not None, AHEAD: stretch.high is not None}
     takes = sources if lacking else frozenset()
@@ -187,7 +189,7 @@ def open_ends(mode: str, stretch: WindowRun, *, lacking: bool) -> Ways:
 
 
 def wider(stretch: WindowRun, ways: Ways, farther: int) -> tuple[int, int]:
-    """The windows (first, last) of a stretch with ``farther`` more of them at these ends."""
+    """The windows (first, last) of a stretch that is extended by ``farther`` windows at these ends."""
     bounds = stretch.bounds
     return bounds[0] - farther * (BACK in ways), bounds[-1] + farther * (AHEAD in ways)
 
@@ -208,8 +210,8 @@ def gaps(stretch: WindowRun) -> bool:
 
 
 def over(grid: Grid, stretch: WindowRun, like: TriggerEvent) -> TriggerEvent:
-    """The event of a calculation over a whole stretch, of which nobody is told; ``like``: one of its
-    group."""
+    """The event of a calculation over a whole stretch; nobody is notified of it. ``like``: an event of the
+    same group."""
     bounds = stretch.bounds
     return msgspec.structs.replace(
         like,
@@ -223,8 +225,9 @@ def over(grid: Grid, stretch: WindowRun, like: TriggerEvent) -> TriggerEvent:
 
 
 def closed_empty(grid: Grid, event: TriggerEvent, rows: RowTimes) -> TriggerEvent | None:
-    """Of a window that the clock has closed without rows: the event of a calculation from the last window
-    with rows before it to its own end, of which nobody is told. None: it has rows, or there are none before.
+    """For a window that the clock has closed without rows: the event of a calculation that reaches from the
+    last window with rows before it to its own end. Nobody is notified of it. None: the window has rows, or
+    there are none before it.
     """
     if len(rows.times(event.start, event.end - 1)):
         return None
@@ -236,9 +239,10 @@ def closed_empty(grid: Grid, event: TriggerEvent, rows: RowTimes) -> TriggerEven
 
 
 def carried(outcome: Outcome, whole: Outcome | None, before: Mapping[str, object] | None) -> Outcome:
-    """The result of a window that the clock has closed, with what PREV takes of the one ``before``, as that
-    was told: rows that came too late for it are in the stored ones, and so in ``whole``, which the result was
-    taken from (None: the window has rows, and what is NULL is filled)."""
+    """The result of a window that the clock has closed, with the values that PREV takes from the result
+    ``before`` it, as that was told. The stored rows also hold rows that came too late for the earlier window,
+    and so does ``whole``, from which the result was taken. ``whole`` is None if the window has rows: then
+    only its NULLs are filled."""
     if before is None or outcome.error is not None or not outcome.count:
         return outcome
     own = outcome.rows[:1]
@@ -246,7 +250,7 @@ def carried(outcome: Outcome, whole: Outcome | None, before: Mapping[str, object
     changed = []
     for series in own.get_columns():
         value = series[0]
-        # what differs from the window that values come from is not filled: it is the window's own
+        # a value that differs from the window that is carried on is not filled in: it is the window's own
         taken = value is None if first is None else value == first[series.name]
         if taken and series.name != "r0" and series.name in before:
             cell = pl.Series(series.name, [before[series.name]], strict=False)
@@ -266,7 +270,7 @@ def only(outcome: Outcome, starts: Ranges) -> Outcome:
 
 
 def retractions(grid: Grid, stretch: WindowRun, like: TriggerEvent) -> list[TriggerEvent]:
-    """What a stretch takes back, as events of its group."""
+    """The retractions of a stretch, as events of its group."""
     return [
         msgspec.structs.replace(like, id="", kind="RETRACT", start=first, end=last, detail=None)
         for first, last in unfilled(grid, stretch)
@@ -274,7 +278,7 @@ def retractions(grid: Grid, stretch: WindowRun, like: TriggerEvent) -> list[Trig
 
 
 def query_of(spec: StreamSpec) -> StreamSpec:
-    """The stream whose query is the one with FILL, over whole stretches."""
+    """The stream with the FILL query as its query, which runs over whole stretches."""
     assert spec.filled is not None, "asked of streams with FILL"
     places = msgspec.structs.replace(spec.places, pieces=spec.places.filled)
     return msgspec.structs.replace(spec, query=spec.filled, notify=None, places=places)

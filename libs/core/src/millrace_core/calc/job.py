@@ -1,4 +1,5 @@
-"""What a job of one stream does, decided before anything is read or run, and what follows of its results."""
+"""What a job of one stream does, decided before anything is read or run, and what follows from its
+results."""
 
 from __future__ import annotations
 
@@ -24,32 +25,32 @@ from millrace_core.wire.message import Message
 from millrace_core.wire.notices import Notice
 
 Outcomes = Mapping[int, Outcome]
-"""By ``id()`` of the event; of those that were calculated."""
+"""The outcomes of the events that were calculated, by ``id()`` of the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Events, in order, that Spark calculates together. ``asked``: those that ask for a calculation; the
-    others are only told of."""
+    """Events, in order, that Spark calculates together. ``asked``: those that ask for a calculation; for the
+    others there are only notifications."""
 
     events: Sequence[TriggerEvent]
     asked: Sequence[TriggerEvent]
 
     @property
     def rows(self) -> int:
-        """Of the windows that are calculated, as far as the trigger knows."""
+        """The number of rows in the windows that are calculated, as far as the trigger knows it."""
         return sum(event.rownum for event in self.asked)
 
     def of(self, events: Sequence[TriggerEvent]) -> Stage:
-        """What of it remains if these events do."""
+        """The stage reduced to these events."""
         kept = {id(event) for event in events}
         return Stage(events, [event for event in self.asked if id(event) in kept])
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``stages``: one after the other. ``gone``: then, the groups whose table was dropped
-    (DELETE_OUTPUT_TABLE). ``missed``: how many events are left out because later ones take their place."""
+    """``stages`` run one after the other. ``gone``: the groups whose table was dropped, which come after them
+    (DELETE_OUTPUT_TABLE). ``missed``: how many events are left out because later ones replace them."""
 
     stages: Sequence[Stage]
     gone: Sequence[Group]
@@ -66,7 +67,7 @@ class Job:
 
 
 def job_of(spec: StreamSpec | None, batches: Sequence[TriggerBatch]) -> Job:
-    """What is to be done with a stream's batches; ``spec`` is None of a stream that is not there any more."""
+    """What is to be done with a stream's batches; ``spec`` is None if the stream no longer exists."""
     every = [event for batch in batches for event in batch.events]
     told = [event for event in every if event.kind != "GONE"]
     events = _not_missed(told)
@@ -81,8 +82,8 @@ def job_of(spec: StreamSpec | None, batches: Sequence[TriggerBatch]) -> Job:
 
 
 def _not_missed(events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
-    """Without the triggers of MAX_DELAY that came while a calculation ran for longer than it (seed 000): of
-    several that wait for one window only the last one counts."""
+    """The events without the MAX_DELAY triggers that piled up while a calculation ran for longer than
+    MAX_DELAY (seed 000): of several that wait for one window, only the last one counts."""
     last = {(e.group.id, e.start): at for at, e in enumerate(events) if e.cause == "DELAY"}
     return [e for at, e in enumerate(events) if e.cause != "DELAY" or last[e.group.id, e.start] == at]
 
@@ -100,15 +101,16 @@ def seen_by(batches: Sequence[TriggerBatch]) -> dict[int, int]:
 
 
 def of_known_tables(events: Sequence[TriggerEvent], names: Collection[str]) -> list[TriggerEvent]:
-    """Without the events of tables that were dropped since; ``names``: of those that there are."""
+    """The events without those of tables that have been dropped since. ``names``: the tables that exist."""
     return [event for event in events if event.group.table is None or event.group.table in names]
 
 
 def with_refusals(
     events: Sequence[TriggerEvent], outcomes: Outcomes, refused: Mapping[int, MillraceError]
 ) -> dict[int, Outcome]:
-    """In place of results that cannot be written to their group's sub-table, the reason (``refused``, by the
-    group's id): the others go on, and the table that has the name is left alone."""
+    """The outcomes, where an error replaces each result that cannot be written to its group's sub-table
+    (``refused``: the reasons by the group's id). The other results are written, and the table that already
+    has the name is left alone."""
     found = dict(outcomes)
     for event in events:
         if event.group.id in refused and found[id(event)].error is None:
@@ -117,15 +119,16 @@ def with_refusals(
 
 
 def errors_of(outcomes: Outcomes) -> list[MillraceError]:
-    """Why queries, or some of their partitions, gave nothing."""
+    """Why queries, or some partitions of them, gave no result."""
     told = (outcome.error or outcome.partial for outcome in outcomes.values())
     return [error for error in told if error is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What of a stage is written and told. ``rows``: result rows written; ``null_keys``: those left out
-    because their key is NULL. ``times``: by sub-table those of its rows, of a stream that takes rows back."""
+    """What a stage writes and tells. ``rows``: the number of result rows written; ``null_keys``: of rows left
+    out because their key is NULL. ``times``: the times of the rows by sub-table, if the stream retracts
+    rows."""
 
     messages: Sequence[Message]
     notices: Sequence[Notice]
@@ -141,8 +144,8 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class OutputTable:
-    """Where a stream's results go: ``table`` as it is now, ``home``: each group's table, ``known``: whether a
-    sub-table of this name exists, ``stored``: what sub-tables hold."""
+    """Where a stream's results go. ``table``: the output table as it is now; ``home``: the sub-table of a
+    group; ``known``: whether a sub-table of this name exists; ``stored``: what sub-tables hold."""
 
     table: Table
     home: Callable[[Group], SubTable]
@@ -151,7 +154,7 @@ class OutputTable:
 
 
 def writes(spec: StreamSpec) -> bool:
-    """Whether results are written, not only told."""
+    """Whether results are written, and not only sent as notifications."""
     return spec.output is not None and not spec.options.calc_notify_only
 
 
@@ -159,8 +162,8 @@ def deliver(
     spec: StreamSpec, plan: Plan | None, output: OutputTable | None, events: Sequence[TriggerEvent],
     outcomes: Outcomes, met: Mapping[int, bool] | None,
 ) -> Delivery:  # fmt: skip
-    """The rows and notifications of a stage. ``output``: None of a stream that has none; ``met``: whether
-    each event (by ``id()``) meets NOTIFY's condition, where that is of constants."""
+    """The rows and notifications of a stage. ``output``: None for a stream without an output table. ``met``:
+    whether each event (by ``id()``) meets NOTIFY's condition, if that has constants only."""
     precision = spec.source.table.precision if spec.source else "ms"
     factor = times = (1, 1)
     messages: list[Message] = []
@@ -184,8 +187,8 @@ def _write(
     outcomes: Outcomes,
     factor: tuple[int, int],
 ) -> tuple[list[Message], Written]:  # fmt: skip
-    """The rows of a stage; before them the deletes of those that stand no longer. ``factor``: of the times of
-    events."""
+    """The messages with a stage's rows, preceded by the deletes of rows that are no longer valid. ``factor``:
+    what converts the times of events."""
     taken_back = settled(spec, events, outcomes) if retracts(spec) else None
     if taken_back is None:
         found: Found = [(event, outcomes[id(event)]) for event in events if id(event) in outcomes]
@@ -212,4 +215,4 @@ def _scaled(time: int, factor: tuple[int, int]) -> int:
 
 
 Dropped = Literal["table", "window"]
-"""Why an event is not calculated: its table was dropped since, or its window no longer exists."""
+"""Why an event is not calculated: its table has been dropped since, or its window no longer exists."""

@@ -1,4 +1,4 @@
-"""How large a job is: as many triggers as Spark takes in one task of a query that it keeps planned."""
+"""How large a job is: it has as many triggers as Spark can take in one task of a query that stays planned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from millrace_core.wire.events import TriggerEvent
 
 EVENTS_PER_JOB = 8_000
-ROWS_PER_JOB = 450_000  # with their triggers they are few enough for a query that Spark has planned already
+ROWS_PER_JOB = 450_000  # with their triggers, few enough for a query that Spark has already planned
 
 
 @dataclass(slots=True)

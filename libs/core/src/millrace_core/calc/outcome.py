@@ -14,7 +14,7 @@ from millrace_core.plan.windows.anomaly import FAILED
 from millrace_core.store.search import Ints, expand
 
 NOTIFY = "_notify"
-"""The column that says whether to notify of a row; only where NOTIFY has a condition of columns."""
+"""The column that says whether to notify of a row; present only if NOTIFY has a condition over columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Outcome:
     :data:`NOTIFY`, or the error that stopped it. ``partial``: the error that stopped some of the query's
     partitions; the rows are those of the others.
 
-    ``found``: what a job gave for all its triggers; ``own``: which rows of it are this trigger's, as
-    [first, end) (None: all). A job has thousands of triggers of a row each: a frame for each of them would
-    cost more than the query.
+    ``found``: what a job gave for all its triggers; ``own``: which rows of it belong to this trigger, as
+    [first, end) (None: all). A job may have thousands of triggers of one row each: a frame for each of them
+    would cost more than the query.
     """
 
     found: pl.DataFrame
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def outcome_of(rows: pl.DataFrame, plan: Plan) -> Outcome:
-    """What a trigger's rows say: some may tell what went wrong instead of a result."""
+    """The outcome in a trigger's rows: some of them may hold an error instead of a result."""
     if not plan.failed:
         return Outcome(rows)
     errors = rows[FAILED].drop_nulls()
@@ -86,7 +86,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> pl.DataFrame:
 
 
 def _runs(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
-    """The outcomes, in order, in parts of one frame each."""
+    """The outcomes, in order, split into runs that share one frame."""
     parts: list[list[Outcome]] = []
     for outcome in outcomes:
         if not parts or parts[-1][0].found is not outcome.found:
@@ -96,7 +96,7 @@ def _runs(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 
 def _rows_of_one(outcomes: Sequence[Outcome]) -> pl.DataFrame:
-    """The same of outcomes that lie in one frame."""
+    """As :func:`rows_of`, for outcomes that lie in one frame."""
     found = outcomes[0].found
     bounds = np.array([outcome.bounds for outcome in outcomes], dtype=np.int64)
     begins, ends = bounds[:, 0], bounds[:, 1]

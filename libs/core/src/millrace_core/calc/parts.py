@@ -1,21 +1,22 @@
-"""Triggers whose calculation takes too much, found by calculating fewer of them together."""
+"""Finds the triggers whose calculation takes too much, by calculating fewer of them together."""
 
 from __future__ import annotations
 
 from millrace_core.errors import ErrorCode
 
 PARTS = 8
-"""A part that takes too much is divided into this many parts: in halves, each of which may take as long as
-the whole, one trigger among thousands would be found after a quarter of an hour."""
+"""A part that takes too much is divided into this many parts. Halving would be too slow: each half may take
+as long as the whole, and one trigger among thousands would be found only after a quarter of an hour."""
 ALIKE = 3
-"""One trigger after the other takes too much: the rest is not tried, it is the query."""
+"""If this many triggers take too much one after the other, the rest is not tried: the query itself is at
+fault."""
 TOO_MUCH = frozenset({ErrorCode.TOO_LARGE, ErrorCode.QUERY_TIMEOUT, ErrorCode.TOO_MANY})
-"""Errors of which fewer triggers together may be free."""
+"""Errors that may not occur with fewer triggers together."""
 
 
 class Parts:
-    """What of ``count`` triggers is calculated together next; all of them first. Whoever asks for the
-    :attr:`next` part says how it :meth:`went`, or that it :meth:`took_too_much`."""
+    """Says which of ``count`` triggers are calculated together next: at first all of them. The caller takes
+    the :attr:`next` part, and then reports that it :meth:`went` well or :meth:`took_too_much`."""
 
     def __init__(self, count: int) -> None:
         self._left = [range(count)]
@@ -32,7 +33,8 @@ class Parts:
         self._alike = 0
 
     def took_too_much(self) -> list[int]:
-        """The part was not calculated; those of its triggers that are given up, and are not tried again."""
+        """The part was not calculated. Returns those of its triggers that are given up and not tried
+        again."""
         part = self._left.pop()
         if len(part) > 1:
             size = -(-len(part) // PARTS)

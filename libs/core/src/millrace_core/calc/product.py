@@ -19,8 +19,8 @@ from millrace_core.wire.topics import NOTIFICATIONS
 class Product:
     """What a stream's job gives: rows to write, then notifications and perhaps a change of status.
 
-    ``waits``: something may still come that the job needs (rows, an output table, the broker): it gives
-    nothing else, and is to be done again. That is not a failure, however long it takes.
+    ``waits``: the job needs something that may still come (rows, an output table, the broker). It then gives
+    nothing else and is to be done again. That is not a failure, however long it takes.
     """
 
     stream: int
@@ -30,7 +30,7 @@ class Product:
     outputs_gone: list[OutputGone] = field(default_factory=list)
     """What to tell the gateway once the messages are written."""
     counts: Counter[str] = field(default_factory=Counter)
-    """What was done, by counters of ``wire.counters``."""
+    """Counts of what was done, by the counters of ``wire.counters``."""
     known: bool = True
     """Whether the stream exists."""
     waits: MillraceError | None = None

@@ -32,7 +32,7 @@ ROWS_PER_MESSAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class SubTable:
-    """The output table of a group: its name, and its tags by name (none for a normal table). ``fault``: why
+    """A group's output table: its name, and its tags by name (none for a normal table). ``fault``: why
     nothing can be written to it."""
 
     name: str
@@ -42,8 +42,8 @@ class SubTable:
 
 @dataclass(slots=True)
 class Written:
-    """WAL messages for the output tables, and what was left out: rows whose key is NULL. ``times``: by
-    sub-table those of its rows, where they are asked for."""
+    """WAL messages for the output tables, and how many rows were left out because their key is NULL.
+    ``times``: the times of the rows by sub-table, if they were asked for."""
 
     messages: list[Message] = field(default_factory=list)
     rows: int = 0
@@ -88,8 +88,8 @@ def made_up_name(spec: StreamSpec, group: Group) -> str:
 
 
 def sub_table_name(spec: StreamSpec, group: Group, given: str | None) -> str:
-    """The name of a group's sub-table, cut to what a name may have. ``given``: the value of the stream's
-    expression for it; None or empty: a name is made up."""
+    """The name of a group's sub-table, cut to the permitted length. ``given``: the value of the stream's
+    expression for it; if that is None or empty, a name is made up."""
     assert spec.output is not None
     if spec.output.naming == "distinct":
         return sub_table(spec.output.table, group_number(spec, group), given)
@@ -97,7 +97,7 @@ def sub_table_name(spec: StreamSpec, group: Group, given: str | None) -> str:
 
 
 def group_number(spec: StreamSpec, group: Group) -> int:
-    """The id of a group as the tag for it tells it (``model.sub_tables.group_id``)."""
+    """The id of a group as its tag states it (``model.sub_tables.group_id``)."""
     own_table = group.id if spec.partition == ("tbname",) and len(group.key) == 1 else None
     return group_id(group.key, partitioned=bool(group.key), table_uid=own_table)
 
@@ -109,8 +109,8 @@ def write_results(
 ) -> Written:  # fmt: skip
     """The result rows as messages for the output table's WAL topic, in the order of the events.
 
-    ``known``: whether a sub-table exists; the first message of one that does not carries its tags.
-    ``with_times``: the rows' times are asked for.
+    ``known``: whether a sub-table exists; if it does not, its first message carries its tags. ``with_times``:
+    the rows' times are asked for.
     """
     written = Written()
     columns = spec.output.columns if spec.output and spec.output.columns else table.columns
@@ -154,7 +154,8 @@ def _converted(
     rows: pl.DataFrame, result: Sequence[ResultColumn], columns: Sequence[Column], precision: Precision,
     ticks: Precision, where: Where,
 ) -> pl.DataFrame:  # fmt: skip
-    """Results, whose times have this ``precision``, as rows of the output table; its times have ``ticks``."""
+    """Results as rows of the output table. Times in the results have this ``precision``, those in the table
+    are in ``ticks``."""
     factor = scale(precision, ticks)
     series = [
         convert(rows[f"r{place}"], source, target, factor, ticks, where).alias(target.name)
@@ -176,7 +177,8 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _message(topic: str, home: SubTable, rows: list[dict[str, object]], new: bool) -> list[Message]:
-    """Few rows: one message in JSON, with the tags of a table that is not known yet; none of no rows."""
+    """Few rows: one JSON message, with the table's tags if the table is not known yet. No message if there is
+    nothing to write."""
     if not rows and not new:
         return []
     value = {"tags": home.tags, "rows": rows} if new else rows
@@ -184,7 +186,8 @@ def _message(topic: str, home: SubTable, rows: list[dict[str, object]], new: boo
 
 
 def _arrow_messages(topic: str, home: SubTable, rows: pl.DataFrame, new: bool) -> list[Message]:
-    """Many rows: Arrow, which holds no tags; a table that is not known yet is made by a message before."""
+    """Many rows: Arrow, which holds no tags. A table that is not known yet is created by a message of its own
+    before them."""
     return [
         *(_message(topic, home, [], new)),
         *(
@@ -201,8 +204,8 @@ def notices(
 ) -> list[Notice]:  # fmt: skip
     """The notifications of these events, in order: the seed's JSON objects.
 
-    ``factor``: of window times, ``times``: of times in results: both are given in the output table's
-    precision. ``met``: whether each event meets NOTIFY's WHERE, where that is of constants (``plan.notify``).
+    ``factor`` converts window times, ``times`` the times in results: both are given in the output table's
+    precision. ``met``: whether each event meets NOTIFY's WHERE, if that has constants only (``plan.notify``).
     """
     found: list[Notice] = []
     told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
@@ -223,7 +226,7 @@ def notices(
     stream, pause = spec.full_name, spec.notify is not None and spec.notify.pause_on_failure
     to = {kind: _urls(spec, kind) for kind in EVENT_TYPES.values()}
     base_of = _bases(spec, factor)
-    groups: dict[int, tuple[str, str | None]] = {}  # thousands of events are of a few groups
+    groups: dict[int, tuple[str, str | None]] = {}  # thousands of events belong to a few groups
     for place, (event, _) in enumerate(events):
         kind, id_ = event_type(event), event.group.id
         if id_ not in groups:
@@ -250,7 +253,8 @@ def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
 def _bases(
     spec: StreamSpec, factor: tuple[int, int]
 ) -> Callable[[TriggerEvent, EventType, str, str | None], dict[str, object]]:
-    """What is told of an event whatever its result is, from its type, its group's id and its table's name."""
+    """Makes the part of a notification that does not depend on the result, from the event, its type, its
+    group's id and its table's name."""
     type_, shape = type_of(spec.trigger), shape_of(spec)
     called, window, (up, down) = shape.types.get(type_.name, type_.name), type_.window, factor
     id_, kind_of_trigger = shape.id, shape.type
@@ -281,7 +285,7 @@ def _result_cells(
     result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
     times: tuple[int, int],
 ) -> dict[int, Cells]:  # fmt: skip
-    """By the event's place: its result rows, converted all at once."""
+    """The result rows of each event, by its place in the list; all are converted at once."""
     calculated = [
         (place, outcome)
         for place, (_, outcome) in enumerate(events)
@@ -308,7 +312,8 @@ def _result_cells(
 
 
 def _with_results(base: dict[str, object], cells: Cells | None) -> list[dict[str, object]]:
-    """One object per result row; one without result where there is no row or nothing was calculated."""
+    """One object per result row; a single one without a result if there is no row or nothing was
+    calculated."""
     if not cells:
         return [base]
     told = [row for row in cells if row is not None]

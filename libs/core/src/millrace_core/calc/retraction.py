@@ -1,7 +1,7 @@
-"""Results that no longer stand: which rows of a stream that takes them back (``Emission.obsolete``) go.
+"""Results that are no longer valid: which rows go, for a stream that retracts them (``Emission.obsolete``).
 
-The key of a result is its time, which is the start of its window. In the order of a group's events the last
-word counts: a window may close, be taken back, and close again.
+The key of a result is its time, which is the start of its window. The last event of a group about a key
+counts: a window may close, be retracted, and close again.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """``standing``: the events whose results are written. ``obsolete``: by group (its id) the keys that go
-    unless they are written now, in ticks of the trigger table. ``groups``: those groups."""
+    """``standing``: the events whose results are written. ``obsolete``: the keys, by group (its id), whose
+    rows go unless they are written now, in ticks of the trigger table. ``groups``: the groups by id."""
 
     standing: Found
     obsolete: Mapping[int, Ranges]
@@ -62,20 +62,21 @@ class Settled:
 
 
 def retracts(spec: StreamSpec) -> bool:
-    """Whether rows of windows that no longer exist go."""
+    """Whether rows of windows that no longer exist are removed."""
     return spec.emission.obsolete == "retracted"
 
 
 def settled(spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: Mapping[int, Outcome]) -> Settled:
-    """What the events leave. ``outcomes``: by ``id()`` of the event; what failed leaves its row as it is."""
+    """What remains to be written and removed after these events. ``outcomes``: by ``id()`` of the event; a
+    failed calculation leaves its row as it is."""
     obsolete: dict[int, Ranges] = {}
     kept: dict[int, Ranges] = {}
     groups = {event.group.id: event.group for event in events}
     standing: list[tuple[TriggerEvent, Outcome]] = []
     type_ = type_of(spec.trigger)
-    # a window of rows that stands leaves room for no other in it
+    # where a window is made of rows, no other valid window can begin inside it
     alone = Trait.ROWS in type_.traits and not type_.numbered
-    # where each row has a result of its own an event says which rows are read again, all as they are now
+    # where each row has its own result, an event says which rows are read again: all as they are now
     by_row = type_.by_row
     for event in reversed(events):
         gone = obsolete.setdefault(event.group.id, Ranges())
@@ -110,7 +111,7 @@ def _without(ranges: Ranges, others: Ranges) -> Ranges:
 
 
 Stored = Callable[[Mapping[str, Ranges]], Mapping[str, Sequence[int]]]
-"""The times of the rows that sub-tables hold in these ranges, in order; by name."""
+"""The times of the rows that sub-tables hold in these ranges, in order, by the sub-table's name."""
 
 
 def deletions(
@@ -118,8 +119,9 @@ def deletions(
 ) -> list[Message]:
     """The messages that delete rows of the output table, before the new ones are written.
 
-    ``obsolete``: by sub-table, in the table's ticks. ``written``: the times that are written now: these rows
-    are overwritten, except where several may have one time (composite key).
+    ``obsolete``: by sub-table, in the table's ticks. ``written``: the times that are written now. Rows at
+    these times are overwritten, so they need no delete, unless several rows may have one time (composite
+    key).
     """
     topic = wal_topic(table.db, table.name)
     messages: list[Message] = []
@@ -131,7 +133,7 @@ def deletions(
 
 
 def _runs(times: Sequence[int], stays: Collection[int], within: Ranges) -> Iterator[tuple[int, int]]:
-    """The times that go, as few ranges that hold no others."""
+    """The times to delete, as few ranges as possible that hold no times that stay."""
     for first, last in within:
         run: list[int] = []
         for time in times[bisect_left(times, first) : bisect_right(times, last)]:

@@ -1,4 +1,4 @@
-"""What the trigger loop takes of its topic at a time, and what it counts of it."""
+"""What the trigger loop takes from its topic at a time, and what it counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace_core.wire.counters import Tally
 from millrace_core.wire.events import TriggerBatch
 
 AGAIN_SECONDS = 1.0
-"""Until triggers are tried again that wait for something else than the store."""
+"""How long until triggers are tried again that wait for something other than the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Arrival:
 
     @property
     def part(self) -> tuple[int, int]:
-        """The stream, and the partition: what is calculated in order."""
+        """The stream and the partition: within one such part, triggers are calculated in order."""
         return self.batch.stream, self.partition
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All batches that came, those that came before too, in order."""
+    """All batches that came, in order, including repeated ones."""
 
     arrivals: Sequence[Arrival] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class Round:
         return sum(len(arrival.batch.events) for arrival in self.fresh)
 
     def without(self, left: Mapping[StreamPartition, Left]) -> Round:
-        """What lies before that which is left in the log."""
+        """The batches that lie before what is ``left`` in the log."""
         if not left:
             return self
         return Round([
@@ -66,16 +66,16 @@ class Round:
 
 
 class Repeats:
-    """Tells batches of trigger-svc that came before: its replay has the old numbers for the same events.
-    An answer to a request (its slot is negative) that is given again is none of these: the table has changed
-    since, and the requests may be put together otherwise (decision 0017)."""
+    """Recognizes batches of trigger-svc that came before: a replay uses the old numbers for the same events.
+    An answer to a request (its slot is negative) never counts as repeated: the table has changed since then,
+    and the requests may have been grouped differently (decision 0017)."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, int, int], int] = {}
 
     def round_of(self, batches: Sequence[tuple[TriggerBatch, int, int]]) -> Round:
-        """What has come, in order: each batch with its partition and offset. It counts as new until it is
-        :meth:`done`."""
+        """The batches that have come, in order, each with its partition and offset. They count as new until
+        the round is :meth:`done`."""
         arrivals: list[Arrival] = []
         newest: dict[tuple[int, int, int], int] = {}
         for batch, partition, offset in batches:
@@ -94,8 +94,8 @@ class Repeats:
 
 
 def left_whole(found: Round, waiting: Mapping[int, MillraceError], now: float) -> dict[StreamPartition, Left]:
-    """All that the round has of these streams (by uid), whose jobs say what they wait for. ``now``: seconds
-    of a clock that never goes back."""
+    """Everything in the round that belongs to these ``waiting`` streams (by uid), with what their jobs wait
+    for. ``now``: seconds of a clock that never goes back."""
     left: dict[StreamPartition, Left] = {}
     for arrival in found.fresh:
         if (error := waiting.get(arrival.batch.stream)) is None:
@@ -104,7 +104,7 @@ def left_whole(found: Round, waiting: Mapping[int, MillraceError], now: float) -
         if isinstance(error, Behind):
             left[arrival.part] = Left(first, in_words(error.missing), error.wanted, upto=arrival.offset + 1)
         else:
-            # until it is told that these go on
+            # not before the loop hears that these go on
             again = inf if isinstance(error, SetAside) else now + AGAIN_SECONDS
             left[arrival.part] = Left(first, f"waits: {error.message}", again=again)
     return left
@@ -113,7 +113,8 @@ def left_whole(found: Round, waiting: Mapping[int, MillraceError], now: float) -
 def count_round(tally: Tally, arrivals: Sequence[Arrival], products: Sequence[Product], now: int) -> None:
     """Count one round: the batches that came, and what was made of them at ``now`` (ns).
 
-    Events belong to the partition they came from; what a job gave, to the first partition of its stream.
+    Events are counted for the partition they came from; what a job gave is counted for the first partition of
+    its stream.
     """
     first: dict[int, int] = {}
     made = {product.stream: product for product in products if product.known}

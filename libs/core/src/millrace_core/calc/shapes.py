@@ -1,4 +1,4 @@
-"""The shapes that an event's notification may have: its fields' names, and what goes without saying."""
+"""The shapes that an event's notification may have: the names of its fields, and its defaults."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from millrace_core.model.stream import NoticeShape, StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``id``, ``type``: the fields of the event's id and of the trigger's type; ``types``: what a type is
-    called, where not by its name. ``invalid_with_close``: WINDOW_INVALIDATION goes to those who asked for
-    WINDOW_CLOSE; else to all. ``names_table``: ``tableName`` is told even where nothing is stored."""
+    """``id``, ``type``: the names of the fields for the event's id and for the trigger's type. ``types``:
+    what a type is called, if not by its own name. ``invalid_with_close``: WINDOW_INVALIDATION goes only to
+    those who asked for WINDOW_CLOSE; otherwise to all. ``names_table``: ``tableName`` is given even if
+    nothing is stored."""
 
     id: str
     type: str

@@ -1,4 +1,4 @@
-"""What calculations wait for: what has not been read yet, and triggers left in the log meanwhile."""
+"""What calculations wait for because it has not been read yet, and the triggers left in the log meanwhile."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ StreamPartition = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What must have been read: the catalog and these topics up to these offsets (exclusive), and up to where
-    the topics went when they were opened. ``opened``: a topic that need only be open.
+    """What must have been read: the catalog and these topics up to these offsets (exclusive), and the topics
+    also up to their ends at the time when they were opened. ``opened``: a topic that need only be open.
 
-    A topic whose table the catalog does not know (any more) is not waited for; ``uids``: of the tables that
-    are meant, by topic: another one of that name is not it.
+    Nobody waits for a topic whose table the catalog does not know (any more). ``uids``: the uids of the
+    tables that are meant, by topic: another table of the same name does not count.
     """
 
     catalog: int = 0
@@ -27,7 +27,7 @@ class Wanted:
 
 
 class Behind(MillraceError):
-    """The store has not read as far as is ``wanted``; ``missing`` names what has not come."""
+    """The store has not read as far as ``wanted`` says; ``missing`` names what has not come."""
 
     def __init__(self, wanted: Wanted, missing: str, timeout: float) -> None:
         within = f"within {timeout:g} s" if timeout > 0 else "yet"
@@ -36,7 +36,7 @@ class Behind(MillraceError):
 
 
 class SetAside(MillraceError):
-    """A stream's calculation takes longer than others are to wait: it goes on beside them."""
+    """A stream's calculation takes longer than the others should wait: it goes on beside them."""
 
     def __init__(self) -> None:
         message = "its triggers before take long to calculate; other streams go on meanwhile"
@@ -45,12 +45,12 @@ class SetAside(MillraceError):
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A part's triggers that cannot be calculated yet, from ``offset`` on; ``why``: what is not there, in
-    words.
+    """The triggers of a stream and partition that cannot be calculated yet, from ``offset`` on. ``why``: what
+    is missing, in words.
 
     ``wanted``: what the store must have read first; None: they are tried again at ``again`` (monotonic).
-    ``upto``: triggers before this offset need no more than that of other tables than the one that triggers:
-    what was written there later is not theirs (0: that is not known).
+    ``upto``: triggers before this offset need no more than ``wanted`` from tables other than the trigger
+    table: what was written there later does not belong to them (0: not known).
     """
 
     offset: int
@@ -61,5 +61,5 @@ class Left:
 
 
 def in_words(missing: str) -> str:
-    """What is told of triggers for which that has not been stored yet."""
+    """What users are told about triggers that wait until this has been stored."""
     return f"waits until this is stored: {missing}"

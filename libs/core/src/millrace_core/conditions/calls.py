@@ -128,7 +128,7 @@ _BY_CONSTANTS = {
 
 
 def _by_constants(spelling: Spells, node: exp.Expr) -> Value:
-    """What is done to a text by constant texts; of REGEXP_EXTRACT's groups it is always the first."""
+    """Functions that treat a text by constant texts; REGEXP_EXTRACT always gives the first group."""
     this, *others = arguments_of(node)
     if name_of(node) == "REGEXP_EXTRACT":
         others = others[:1]

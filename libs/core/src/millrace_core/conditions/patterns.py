@@ -1,8 +1,8 @@
 """Patterns of conditions on rows: LIKE and MATCH as regular expressions of the engine that runs them.
 
-A query runs MATCH with Java's regular expressions, a trigger with Rust's, which know neither look-around nor
-references. What means different things is rewritten (the point, the dollar, classes such as ``\\d``); what is
-not known to mean the same is refused.
+A query runs MATCH with Java's regular expressions, a trigger with Rust's, which have neither look-around nor
+references. What the two read differently is rewritten (the point, the dollar, classes such as ``\\d``); what
+is not known to mean the same in both is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _escaped(char: str) -> str:
 def regular(pattern: str) -> str:
     """A MATCH pattern, for any part of the text.
 
-    :raises ValueError: for one that is none, or uses what only one of the two engines knows.
+    :raises ValueError: for an invalid pattern, or one that uses what only one of the two engines knows.
     """
     found = _Rewriter(pattern).run()
     try:
@@ -63,7 +63,7 @@ class _Rewriter:
         self.pattern = pattern
         self.place = 0
         self.depth = 0
-        """Of character classes."""
+        """How deep the pass is in nested character classes."""
 
     def run(self) -> str:
         parts: list[str] = []

@@ -14,7 +14,7 @@ from millrace_core.model.schema import Table
 from millrace_core.model.stream import Condition, GroupKey
 
 TIME_NAMES = frozenset({"_c0", "_rowts"})
-"""Names of the time column, whatever it is called."""
+"""Names that always mean the time column, whatever it is called."""
 AGGREGATES = frozenset({
     "count", "avg", "sum", "min", "max", "first", "last", "last_row", "spread", "stddev", "stddev_pop",
     "stddev_samp", "var_pop", "var_samp", "variance", "twa", "irate", "elapsed", "leastsquares",
@@ -24,23 +24,25 @@ AGGREGATES = frozenset({
 })  # fmt: skip
 """Functions over several rows, which a condition on one row cannot use."""
 UNGROUPED = frozenset({"VARBINARY", "GEOMETRY", "JSON"})
-"""Types by whose values rows cannot be grouped: messages do not carry them as they are."""
+"""Types that rows cannot be grouped by: messages do not carry their values unchanged."""
 
 
 def condition(argument: Argument, what: str, table: Table, timezone: str) -> Condition:
-    """A condition over one row of the trigger table: its text, what columns and tags it reads, its meaning.
+    """A condition over one row of the trigger table: its text, the columns and tags that it reads, its
+    meaning.
 
-    :raises SqlError: if it does not parse, names what the table does not have, looks beyond the row, or means
-        nothing that can be told row by row.
+    :raises SqlError: if it does not parse, names what the table does not have, looks beyond the row, or
+        cannot be decided row by row.
     """
     tree, names = _over_a_row(argument, what, table)
     return Condition(argument.text, names, condition_expression(tree, table, timezone, what))
 
 
 def group_key(argument: Argument, what: str, table: Table, timezone: str) -> GroupKey:
-    """A value of one row of the table, as rows are grouped by it.
+    """A value of one row of the table, by which rows are grouped.
 
-    :raises SqlError: as :func:`condition`; for a type whose values cannot be told apart as they are kept.
+    :raises SqlError: as :func:`condition` does, and for a type whose values cannot be told apart in the form
+        in which they are kept.
     """
     tree, _ = _over_a_row(argument, what, table)
     expression, type_ = value_expression(tree, table, timezone, what)

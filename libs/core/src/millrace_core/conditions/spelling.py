@@ -1,8 +1,8 @@
 """Conditions on rows as data: typed and lowered like any expression of a query, then spelled out.
 
 The planner's own passes type and lower a condition, so that it means what the same text means in WHERE. What
-is left are Spark's operators and functions; here the conversions that Spark makes by the way become explicit,
-and every operation is named by the table of ``trigger.rows.expressions``. What has no name there is refused.
+is left are Spark's operators and functions. Here Spark's implicit conversions become explicit, and every
+operation gets its name from the table of ``trigger.rows.expressions``. What has no name there is refused.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ from millrace_core.plan.types.typed import Typed, typed, with_type
 
 MOST_DIGITS = 18  # a fraction of this many digits beside an unsigned BIGINT still fits into 128 bits
 MOST_REPEATED, VISITS = 5_000, 4
-"""Nodes that are spelled out again, and how often each one is otherwise."""
+"""How many visits a condition may take: the first number in all, and the second one more for each of its
+nodes."""
 Found = TypeVar("Found")
 FORBIDDEN = frozenset({"now", "today", "rand"})
-"""Functions whose value is another one when the row is evaluated again, after a restart."""
+"""Functions whose value would be different when the row is evaluated again after a restart."""
 
 
 def condition_expression(tree: exp.Expr, table: Table, timezone: str, what: str) -> AnyExpression:
     """A condition over one row of ``table``, as data. ``tree`` names columns, tags and ``tbname`` only.
 
-    :raises SqlError: for types that do not fit, an unknown function, or one that is not possible here.
+    :raises SqlError: for types that do not fit, an unknown function, or one that is not supported here.
     """
     return _Row(tree, table, timezone, what).condition()
 
@@ -106,7 +107,7 @@ class _Row:
 def _bound(
     tree: exp.Expr, types: Mapping[str, Typed], what: str
 ) -> tuple[exp.Expr, dict[tuple[int, int], str]]:
-    """A copy whose columns are those of the row, with their types; and the calls in it, by place."""
+    """A copy whose columns are bound to those of the row, with their types; and the calls in it, by place."""
     holder = exp.Paren(this=tree.copy())
     calls: dict[tuple[int, int], str] = {}
     for node in list(holder.walk()):
@@ -136,12 +137,12 @@ class Spelling:
         self.columns = columns
         self.calls = calls
         self.call: str | None = None
-        """The function of the text that is being spelled."""
+        """The function in the text that is being spelled out."""
         self.visits = 0
-        """How many more there may be."""
+        """How many more visits there may be."""
 
     def visit(self, node: exp.Expr) -> Value:
-        # what is compared twice is spelled twice
+        # an operand that is compared twice is spelled out twice
         self.visits -= 1
         if self.visits < 0:
             raise self.too_much(node)
@@ -349,7 +350,7 @@ class Spelling:
 
 
 _FLAGS = frozenset({"this", "is_string", "negate"})
-"""Arguments of nodes that are true or false, and read."""
+"""The only boolean arguments of nodes that are taken into account."""
 _ARITHMETIC: dict[Any, str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul"}
 _COMPARISONS: dict[Any, str] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",

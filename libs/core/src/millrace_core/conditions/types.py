@@ -1,4 +1,4 @@
-"""Types of spelled-out conditions: what Spark converts by itself, and the type that several values share."""
+"""Types in spelled-out conditions: Spark's implicit conversions, and the type that several values share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _WIDER: dict[str, tuple[str, ...]] = {
     "DECIMAL": ("FLOAT", "DOUBLE", "STRING"),
     "FLOAT": ("DOUBLE",),
 }
-"""Type -> types that its values are converted to without being told."""
+"""Type -> types that its values are implicitly converted to."""
 
 
 class Value(NamedTuple):
     """A spelled expression and its type, one of those of ``trigger.rows.expressions``, or DATE or NULL.
 
-    A DECIMAL with ``digits`` behind the point is a constant, its text in ``node``.
+    A DECIMAL with ``digits`` after the point is a constant; its text is in ``node``.
     """
 
     node: AnyExpression
@@ -43,7 +43,7 @@ def real(value: float) -> AnyExpression:
 
 
 def common_kind(values: list[Value]) -> str:
-    """The type that all values meet in; NULL if none of them has one."""
+    """The common type of all values; NULL if none of them has a type."""
     kinds = {value.kind for value in values} - {"NULL"}
     if "BOOLEAN" in kinds and len(kinds) > 1:
         kinds = kinds - {"BOOLEAN"} | {"BIGINT"}
@@ -55,7 +55,7 @@ def common_kind(values: list[Value]) -> str:
 
 
 def scaled(value: Value, digits: int) -> AnyExpression | None:
-    """A number as DECIMAL with this many digits behind the point; None for a constant that is too large."""
+    """A number as DECIMAL with this many digits after the point; None for a constant that is too large."""
     constant = value.node.value if isinstance(value.node, Constant) else None
     if constant is not None and value.kind in NUMBERS:
         number = int(Decimal(str(constant)).scaleb(digits))
@@ -65,7 +65,7 @@ def scaled(value: Value, digits: int) -> AnyExpression | None:
 
 
 def converted(value: Value, kind: str) -> AnyExpression | None:
-    """The value as Spark converts it without being told; None where it does not."""
+    """The value as Spark converts it implicitly; None where Spark does not."""
     node = value.node
     if value.digits:
         if kind not in ("DOUBLE", "FLOAT"):

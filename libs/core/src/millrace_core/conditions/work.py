@@ -1,7 +1,8 @@
-"""How much work a condition on rows is: whoever judges rows does it for each batch, and for all streams.
+"""How much work a condition on rows takes: it is done for each batch, and for all streams that evaluate rows.
 
-What is deep costs the square of its depth. Some operations have an operand several times (``nullif`` as
-``CASE WHEN a = b …``); one that is a call itself is computed before, which has a price of its own.
+A deeply nested expression costs the square of its depth. Some operations contain an operand several times
+(``nullif`` as ``CASE WHEN a = b …``). If such an operand is a call itself, it is computed beforehand, which
+has a price of its own.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ from millrace_core.model.expression import AnyExpression, Call
 from millrace_core.trigger.rows.expressions import folded, is_bound
 
 MOST_WORK = 400_000
-"""A fifth of a second or so for a batch, however few rows it has: a chain of some 400 sums, a thousand terms
-of OR many times over, two hundred ``abs`` inside one another."""
+"""This takes about a fifth of a second per batch, however few rows it has. It allows a chain of some 400
+sums, two hundred nested ``abs``, or a thousand terms of OR many times over."""
 BOUND = 500
-"""The price of an operation whose operands are computed before."""
+"""The price of an operation whose operands are computed beforehand."""
 COPIES: dict[str, tuple[int, ...]] = {
     "nullif": (2, 1), "div": (1, 2), "ln": (2,), "first_match": (2, 1), "locate": (1, 3),
     "substring": (7, 13, 3), "right": (5, 10), "parse_real": (5,), "day_text": (2,),
     "greatest": (3, 2), "least": (3, 2),
 }  # fmt: skip
-"""Operation -> how often it has each operand at most, where that is more than once."""
+"""Operation -> how often it contains each operand at most, if more than once."""
 
 
 class Work(NamedTuple):
-    """``size``: operations and operands; ``cost``: each counted as often as there is something around it."""
+    """``size``: the number of operations and operands; ``cost``: the same, each counted once per enclosing
+    operation."""
 
     size: int
     cost: int

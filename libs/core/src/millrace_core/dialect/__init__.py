@@ -1,1 +1,1 @@
-"""Languages that Millrace speaks: a folder for each (``front_ends``), over ``language``, which they share."""
+"""The languages that Millrace speaks: one folder for each (``front_ends``), all built on ``language``."""

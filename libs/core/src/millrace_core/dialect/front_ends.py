@@ -1,8 +1,8 @@
-"""The languages of statements: one front end for each, and a session says which is its own.
+"""The languages of statements: each has a front end, and a session says which one it uses.
 
-A front end is a folder of this package that exports ``parse`` and ``lower``. It gives the statements of
-``statements.py`` and the streams of ``model.stream``: whoever runs them does not ask which language they were
-written in.
+A front end is a folder of this package that exports ``parse`` and ``lower``. It produces the statements of
+``statements.py`` and the streams of ``model.stream``; whoever runs these does not ask in which language they
+were written.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from millrace_core.language.stream_words import is_older
 from millrace_core.model.stream import ResultColumn, StreamSpec
 
 Dialect = Literal["tdengine"]
-"""What a session may speak."""
+"""The languages that a session may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontEnd:
-    """``parse(text)``: the one statement in a text. ``lower(statement, catalog, database, timezone)``: the
-    stream that such a statement defines. ``complete(spec, statement, result, catalog)``: the same with its
-    output columns, once the query's are known. All raise SqlError with the place of what is wrong."""
+    """``parse(text)``: the only statement in a text. ``lower(statement, catalog, database, timezone)``:
+    the stream that such a statement defines. ``complete(spec, statement, result, catalog)``: the same
+    stream with its output columns, once those of the query are known. All raise SqlError with the place
+    of what is wrong."""
 
     parse: Callable[[str], Statement]
     lower: Callable[..., StreamSpec]
@@ -34,7 +35,7 @@ class FrontEnd:
 
 
 def _parse_tdengine(text: str) -> Statement:
-    """A stream is one of the dialect that its own words say, in one session beside the other."""
+    """The words of a CREATE STREAM tell its dialect, so one session may use both."""
     cursor = Cursor(text)
     explained = cursor.take("explain")
     if not cursor.take("create", "stream"):
@@ -69,4 +70,4 @@ def _complete_tdengine(
 FRONT_ENDS: dict[Dialect, FrontEnd] = {
     "tdengine": FrontEnd(_parse_tdengine, _lower_tdengine, _complete_tdengine)
 }
-"""By the name that a session knows it by."""
+"""The front ends by the names that sessions use for them."""

@@ -1,4 +1,4 @@
-"""Arguments as written to values of the model, checked by the rules of ``model/rules.py``."""
+"""Arguments as written become values of the model, checked by the rules of ``model/rules.py``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def one_token(argument: Argument) -> Token | None:
 
 
 def duration(argument: Argument, what: str, rule: DurationRule, precision: Precision | None) -> Duration:
-    """The duration that an argument is.
+    """The duration that an argument stands for.
 
-    ``what``: the clause and the argument's name, for errors. ``precision``: of the trigger table; None where
-    the duration is one of processing time.
+    ``what``: the clause and the argument's name, for errors. ``precision``: that of the trigger table; None
+    if the duration is one of processing time.
 
-    :raises SqlError: if it is not a duration, is in a unit or of a length that the rule does not allow, or is
-        not a whole number of ticks.
+    :raises SqlError: if it is not a duration, has a unit or a length that the rule does not allow, or is
+    not a whole number of ticks.
     """
     token = one_token(argument)
     if token is None or token.kind is not TokenKind.DURATION or not token.value[:-1].isdigit():
@@ -56,7 +56,7 @@ def _in_range(found: Duration, rule: DurationRule) -> bool:
 
 
 def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
-    """The whole number that an argument is; :raises SqlError: if it is not one, or out of range."""
+    """The whole number that an argument stands for; :raises SqlError: if it is not one, or out of range."""
     token = one_token(argument)
     if token is None or token.kind is not TokenKind.INTEGER or not token.value.isdigit():
         raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
@@ -67,7 +67,7 @@ def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
 
 
 def name(argument: Argument, what: str) -> str:
-    """The name that an argument is; :raises SqlError: if it is not one."""
+    """The name that an argument stands for; :raises SqlError: if it is not one."""
     token = one_token(argument)
     if token is None or token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
         raise bad(f"{what}: {argument.text} is not a name of a column", argument.position)

@@ -1,4 +1,4 @@
-"""What the parser is written with: look at the next token, take it, or say what was expected."""
+"""The tools that the parser is written with: look at the next token, take it, or say what was expected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 
 
 def check_length(name: Name | QualifiedName, kind: str) -> None:
-    """:raises SqlError: if a name is longer than tables (and everything else) may be called."""
+    """:raises SqlError: if a name is longer than names of tables (and of everything else) may be."""
     text = name.text if isinstance(name, Name) else name.name
     if len(text.encode()) > MAX_NAME:
         raise SqlError(
@@ -25,7 +25,7 @@ def check_length(name: Name | QualifiedName, kind: str) -> None:
 
 
 class Cursor(Lexer):
-    """A lexer with the parser's small words, values and pieces of text."""
+    """A lexer with the small steps of a parser, and its values and pieces of text."""
 
     def name(self, what: str) -> Name:
         token = self.peek()
@@ -55,9 +55,9 @@ class Cursor(Lexer):
         return int(token.value, 0) if token.value[:2] in ("0x", "0b") else int(token.value)
 
     def until(self, what: str, ends: Callable[[], bool]) -> SqlText:
-        """The text up to where ``ends`` holds outside all parentheses, an unmatched ``)`` or the end.
+        """The text up to the end, an unmatched ``)``, or where ``ends`` holds outside all parentheses.
 
-        :raises SqlError: if there is none, or parentheses do not match.
+        :raises SqlError: if there is no such text, or parentheses do not match.
         """
         first = self.peek()
         last, depth = first.start, 0
@@ -80,7 +80,7 @@ class Cursor(Lexer):
         return Argument(text.text, text.position)
 
     def literal(self, what: str) -> Literal:
-        """One value, as written, with what is added to it (``now() - 3d``)."""
+        """One value, as written, together with what is added to it (``now() - 3d``)."""
         text = self.until(what, lambda: self.at(","))
         return Literal(text.text, text.position)
 

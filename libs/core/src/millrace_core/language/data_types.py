@@ -1,4 +1,4 @@
-"""Types as a statement names them."""
+"""Types in the form in which a statement names them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from millrace_core.language.cursor import Cursor
 from millrace_core.model.types import ALIASES, MAX_LENGTH, TYPES, DataType
 
 SIZED = {"VARCHAR": MAX_LENGTH, "VARBINARY": MAX_LENGTH, "NCHAR": MAX_LENGTH // 4}
-"""Types that need a length, and the longest."""
+"""Types that need a length, and the largest length of each."""
 KEY_TYPES = frozenset({"INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "VARCHAR"})
 """Types of the second column of a composite key."""
 

@@ -1,7 +1,7 @@
-"""Tokens of Millrace's SQL with their places; one regular expression, driven on demand.
+"""Tokens of Millrace's SQL with their places, found on demand by one regular expression.
 
-Identifiers are lower-cased unless back-quoted. Strings stand in single or double quotes, with backslash
-escapes or a doubled quote. Comments are ``-- …`` to the end of the line and ``/* … */``.
+Identifiers become lower case unless they are back-quoted. Strings stand in single or double quotes, with
+backslash escapes or a doubled quote. Comments are ``-- …`` to the end of the line and ``/* … */``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from millrace_core.language.words import Token, TokenKind, Words
 START = Position(1, 1)
 
 
-# possessive quantifiers: an unterminated string or comment must not be tried again from every place
+# possessive quantifiers, so that an unterminated string or comment is not tried again from every place
 SINGLE_QUOTED = r"'(?:[^'\\]++|\\.|'')*+'"
 DOUBLE_QUOTED = r'"(?:[^"\\]++|\\.|"")*+"'
 COMMENT = r"--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
@@ -60,7 +60,8 @@ def quote_name(name: str) -> str:
 
 
 class Lexer(Words):
-    """Tokens of one text from a movable place on: a parser may look ahead, and scan parts by itself."""
+    """Tokens of one text, from a place that can be moved: a parser may look ahead, or scan parts by
+    itself."""
 
     def __init__(self, text: str, origin: Position = START) -> None:
         self.text = text
@@ -82,7 +83,7 @@ class Lexer(Words):
         return SqlError(ErrorCode.SYNTAX, why, where)
 
     def next(self) -> Token:
-        """The next token; at the end of the text END, again and again.
+        """The next token. At the end of the text it is END, however often this is called.
 
         :raises SqlError: for text that is not a token.
         """

@@ -9,7 +9,7 @@ from millrace_core.errors import Position
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name: lower-cased unless it was back-quoted."""
+    """A name: in lower case unless it was back-quoted."""
 
     text: str
     position: Position
@@ -17,7 +17,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class QualifiedName:
-    """``[db.]name``; ``db`` None: the session's database. ``position``: of its first part."""
+    """``[db.]name``; ``db`` None: the session's database. ``position``: that of its first part."""
 
     db: str | None
     name: str
@@ -29,7 +29,7 @@ class QualifiedName:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as it stands in the SQL, quotes and all: ``'a'``, ``1.5``, ``NULL``, ``now() - 3d``."""
+    """A value as written in the SQL, quotes and all: ``'a'``, ``1.5``, ``NULL``, ``now() - 3d``."""
 
     text: str
     position: Position
@@ -37,7 +37,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """A part of the statement that is an expression or a query, as it stands there."""
+    """A part of the statement that is an expression or a query, as written there."""
 
     text: str
     position: Position

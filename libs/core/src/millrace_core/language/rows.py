@@ -1,8 +1,9 @@
-"""The rows of INSERT as written: cells are literals' texts, cut out a row at a time by one expression.
+"""The rows of INSERT as written: cells are the texts of literals; one regular expression cuts out a
+whole row.
 
-Ten thousand rows must not cost ten thousand times the parser's care: a pattern made for the number of
-columns takes a whole row, and only a row that it does not fit is read token by token (which tells where it is
-wrong, too). Positions are found again when an error needs them.
+Ten thousand rows must not cost ten thousand times the parser's care. So a pattern made for the number of
+columns takes a whole row; only a row that it does not fit is read token by token (which also tells where it
+is wrong). Positions are found again when an error needs them.
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ def _pattern(width: int) -> re.Pattern[str]:
 
 
 def _blank_comments(text: str, start: int) -> str:
-    """Comments become blanks of the same length, so that offsets stay."""
+    """Replace comments by blanks of the same length, so that offsets stay valid."""
     if "--" not in text and "/*" not in text:
         return text
     return text[:start] + _BLANKED.sub(lambda m: " " * len(m[0]) if m[1] else m[0], text[start:])
 
 
 def read_rows(lexer: Lexer, width: int | None) -> InsertRows:
-    """Read ``(…) [,] (…) …`` from where the lexer stands, and move it behind them.
+    """Read ``(…) [,] (…) …`` from where the lexer stands, and move the lexer past them.
 
     ``width``: cells that each row must have; None: as many as the first.
 
-    :raises SqlError: for a row that is not well formed or has another number of cells; if there is no row.
+    :raises SqlError: for a row that is malformed or has a different number of cells, or if there is no row.
     """
     start = lexer.place
     text = _blank_comments(lexer.text, start)
@@ -91,7 +92,7 @@ def read_rows(lexer: Lexer, width: int | None) -> InsertRows:
             )  # fmt: skip
         rows.append(cells)
     if not rows:
-        _read_row(lexer)  # says what is missing
+        _read_row(lexer)  # raises the error that says what is missing
     return InsertRows(rows, width, lexer.text, start)
 
 

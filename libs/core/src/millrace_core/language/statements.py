@@ -1,4 +1,4 @@
-"""Statements as the parser gives them: one frozen dataclass each, names with their positions.
+"""Statements as the parser gives them: one frozen dataclass for each, with names that know their positions.
 
 Nothing here is checked against a catalog; values are the literals as written (see ``values.py``).
 """
@@ -116,8 +116,8 @@ class CreateChildren:
 
 @dataclass(frozen=True, slots=True)
 class CreateVirtualChild:
-    """``CREATE VTABLE c (col FROM t.col, …) USING st TAGS (…)``; a source without a column name goes by
-    position, ``columns`` holds None there."""
+    """``CREATE VTABLE c (col FROM t.col, …) USING st TAGS (…)``. A source without a column name is assigned
+    by position; ``columns`` then holds None."""
 
     child: ChildDef
     columns: tuple[tuple[Name | None, ColumnSource], ...]
@@ -125,8 +125,8 @@ class CreateVirtualChild:
 
 @dataclass(frozen=True, slots=True)
 class DropTables:
-    """DROP TABLE or VTABLE (several), or DROP STABLE (one, ``super_only``). ``if_exists`` goes with
-    ``names``."""
+    """DROP TABLE or VTABLE (several), or DROP STABLE (one, ``super_only``). ``if_exists`` has an entry for
+    each of ``names``."""
 
     names: tuple[QualifiedName, ...]
     if_exists: tuple[bool, ...]
@@ -151,7 +151,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Modify:
-    """A longer length for a text column or tag."""
+    """A larger length for a text column or tag."""
 
     target: Target
     name: Name
@@ -222,8 +222,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE FROM: all ``bounds`` must hold; ``tables``: child tables that tbname conditions name (None:
-    all). ``values.delete_range`` gives the ticks."""
+    """DELETE FROM: all ``bounds`` must hold; ``tables``: child tables that conditions on tbname name (None:
+    all). ``values.delete_range`` turns this into ticks."""
 
     name: QualifiedName
     bounds: tuple[Bound, ...] = ()
@@ -232,7 +232,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query, as it stands; ``explain``: its plan is asked for."""
+    """A query as written; ``explain``: whether its plan is asked for."""
 
     text: str
     position: Position
@@ -241,7 +241,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class KillQuery:
-    """``KILL QUERY 'id'``, with an id that SHOW QUERIES gives."""
+    """``KILL QUERY 'id'``, where SHOW QUERIES gives the id."""
 
     id: str
     position: Position
@@ -308,7 +308,7 @@ class DropSnode:
 
 @dataclass(frozen=True, slots=True)
 class CreateAnode:
-    """``CREATE ANODE 'host:port'``; ``position``: of the address."""
+    """``CREATE ANODE 'host:port'``; ``position``: that of the address."""
 
     address: str
     position: Position = START
@@ -328,7 +328,7 @@ class DropAnode:
 
 @dataclass(frozen=True, slots=True)
 class ShowAnodes:
-    """``SHOW ANODES [FULL]``; ``full``: their algorithms."""
+    """``SHOW ANODES [FULL]``; ``full``: whether to show their algorithms."""
 
     full: bool = False
 
@@ -352,8 +352,8 @@ class DropUser:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """``GRANT read, write ON db.* TO user``; ``revoke`` for REVOKE … FROM. ``db`` None: every database
-    (``*.*``); ``table`` None: every table. ``on``: where it says what is granted."""
+    """``GRANT read, write ON db.* TO user``; ``revoke``: it is REVOKE … FROM. ``db`` None: every database
+    (``*.*``); ``table`` None: every table. ``on``: where the statement says what is granted."""
 
     privileges: tuple[OneOf["read", "write", "all"], ...]
     user: Name

@@ -12,7 +12,7 @@ from millrace_core.model.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a trigger or an option as written; what it must be, ``lower`` says."""
+    """An argument of a trigger or an option as written; ``lower`` says what it must be."""
 
     text: str
     position: Position
@@ -20,9 +20,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class TriggerClause:
-    """``keyword(arguments)``; of a trigger with conditions these are its arguments.
+    """``keyword(arguments)``; for a trigger with conditions, these are its arguments.
 
-    ``sliding``: the arguments of the clause that must follow, which is SLIDING.
+    ``sliding``: the arguments of the SLIDING clause that must follow it.
     """
 
     keyword: str
@@ -35,7 +35,7 @@ class TriggerClause:
 
 @dataclass(frozen=True, slots=True)
 class OptionClause:
-    """One of STREAM_OPTIONS; ``arguments`` None: written without parentheses."""
+    """One of STREAM_OPTIONS; ``arguments`` None: it was written without parentheses."""
 
     name: str
     position: Position
@@ -128,7 +128,7 @@ class RecalculateStream:
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseStream:
-    """``DIAGNOSE STREAM name [LIMIT groups]``; ``limit`` None: as many as is usual."""
+    """``DIAGNOSE STREAM name [LIMIT groups]``; ``limit`` None: the usual number."""
 
     name: QualifiedName
     limit: int | None = None
@@ -161,7 +161,7 @@ class LegacyOption:
 
 @dataclass(frozen=True, slots=True)
 class LegacyTag:
-    """``name [type]``: a type for a new table, none for one that exists."""
+    """``name [type]``: with a type for a new table, without one for an existing table."""
 
     name: Name
     type: DataType | None = None
@@ -170,7 +170,7 @@ class LegacyTag:
 
 @dataclass(frozen=True, slots=True)
 class LegacyNotify:
-    """``history``, ``pause_on_failure``: as written, or the dialect's defaults."""
+    """``history``, ``pause_on_failure``: as written, else the dialect's defaults."""
 
     urls: tuple[Name, ...]
     position: Position
@@ -181,8 +181,8 @@ class LegacyNotify:
 
 @dataclass(frozen=True, slots=True)
 class LegacyQuery:
-    """The subquery, clause by clause; ``text`` is all of it, ``items`` its result columns with their aliases.
-    ``alias``: what the table is called in it; ``window`` None: a stream without windows."""
+    """The subquery, clause by clause; ``text`` is all of it, ``items`` are its result columns with their
+    aliases. ``alias``: what it calls the table; ``window`` None: a stream without windows."""
 
     text: SqlText
     items: tuple[SqlText, ...]
@@ -197,7 +197,7 @@ class LegacyQuery:
 @dataclass(frozen=True, slots=True)
 class CreateLegacyStream:
     """CREATE STREAM of the older dialect; ``text`` is the whole statement, which begins at ``begins``.
-    ``into`` None: results are told, and not stored."""
+    ``into`` None: results are sent as notifications, but not stored."""
 
     name: Name
     text: str

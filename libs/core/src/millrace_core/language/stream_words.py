@@ -1,4 +1,4 @@
-"""Which of TDengine's two stream dialects a CREATE STREAM is in: the first word behind the name says so."""
+"""Which of TDengine's two stream dialects a CREATE STREAM is in: the first word after the name tells."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ OPTIONS = ("trigger", "watermark", "ignore", "delete_mark", "fill_history")
 OLDER = (*OPTIONS, "subtable")
 """Words of the older dialect that the newer one does not have where clauses begin."""
 FIRST = (*OPTIONS, "into", "as")
-"""Words with which a stream of the older dialect goes on behind its name."""
+"""Words that can follow the name of a stream of the older dialect."""
 NEWER = (
     "period", "sliding", "interval", "session", "state_window", "event_window", "count_window", "from",
     "partition", "stream_options", "notify", "notify_options", "output_subtable",
 )  # fmt: skip
-"""Words of the newer dialect that the older one does not have between the stream's name and AS."""
+"""Words of the newer dialect that the older one does not allow between the stream's name and AS."""
 OLDER_OPTIONS = (
     "trigger", "ignore", "delete_mark", "at_once", "force_window_close", "continuous_window_close",
     "recalculate",
 )  # fmt: skip
-"""Words of the older dialect's options that are none in STREAM_OPTIONS."""
+"""Words of the older dialect's options that STREAM_OPTIONS does not have."""
 
 
 def is_older(cursor: Cursor) -> bool:
-    """Whether a CREATE STREAM is one of the older dialect. The cursor stands behind CREATE STREAM, and stays
+    """Whether a CREATE STREAM is in the older dialect. The cursor stands after CREATE STREAM, and stays
     there. What is not a stream at all is left to the newer dialect's grammar, which says what is missing."""
     place = cursor.place
     try:
@@ -38,9 +38,9 @@ def is_older(cursor: Cursor) -> bool:
 
 
 def check_unmixed(cursor: Cursor, chosen: str, *, older: bool) -> None:
-    """Refuse a clause of the other dialect. ``chosen``: the word that made the stream one of this dialect.
+    """Refuse a clause of the other dialect. ``chosen``: the word that put the stream into this dialect.
 
-    :raises SqlError: SYNTAX if a word of the other dialect comes next: which word belongs to which.
+    :raises SqlError: SYNTAX if a word of the other dialect comes next; it says which word belongs to which.
     """
     word = next((word for word in (NEWER if older else OLDER) if cursor.at(word)), None)
     if word is not None:
@@ -56,7 +56,8 @@ _NAMES = {True: "older", False: "newer"}
 
 
 def mixed(what: str, where: Position, why: str, *, older: bool) -> SqlError:
-    """The error to raise for what belongs to the other dialect; ``older``: which dialect the stream is of."""
+    """The error to raise for what belongs to the other dialect; ``older``: whether the stream is in
+    the older one."""
     return SqlError(
         ErrorCode.SYNTAX, f"{what} belongs to the {_NAMES[not older]} stream dialect, but {why}", where
     )

@@ -48,16 +48,16 @@ def time_value(literal: Literal, session: TimeContext) -> int:
 
 
 def delete_range(statement: Delete, table: Table, session: TimeContext) -> tuple[int, int]:
-    """``(first, last)`` ticks, both included, that DELETE names; first > last if no time can be meant.
+    """``(first, last)`` ticks, both included, of the times that DELETE names; first > last if there are none.
 
-    :raises SqlError: for a condition on another column than the time column, or a bad time.
+    :raises SqlError: for a condition on a column other than the time column, or a bad time.
     """
     first, last = LOWEST, HIGHEST
     for bound in statement.bounds:
         if bound.column.text != table.key.name and bound.column.text not in _KEY_NAMES:
             raise SqlError(
                 ErrorCode.NOT_ALLOWED,
-                # no SQL: the words of an error
+                # this is not SQL, but the text of an error
                 f"DELETE FROM {statement.name}: a condition on {bound.column.text}; only the time column "  # noqa: S608
                 f"{table.key.name} (and tbname) can be used",
                 bound.column.position,
@@ -71,7 +71,7 @@ def delete_range(statement: Delete, table: Table, session: TimeContext) -> tuple
 
 
 def timestamp(cell: str, session: TimeContext) -> int:
-    """Ticks of a time as it is written, without space around it.
+    """Ticks of a time as written, without space around it.
 
     :raises MillraceError: INVALID_VALUE if it is not one, or out of range.
     """

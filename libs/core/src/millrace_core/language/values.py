@@ -1,8 +1,8 @@
-"""Literals to column values: what INSERT and TAGS mean, by the column's type.
+"""Literals become column values: what INSERT and TAGS mean, by the column's type.
 
-As in TDengine: a quoted number fits a numeric column, a number or TRUE/FALSE fits BOOL and text columns, a
-fraction in an integer column is rounded half away from zero, and quoted NULL is NULL in a column without
-text. Unlike there an empty string is not a number.
+As in TDengine, a quoted number fits a numeric column, a number or TRUE/FALSE fits BOOL and text columns, a
+fraction in an integer column is rounded half away from zero, and quoted NULL is NULL in columns that do not
+hold text. Unlike in TDengine, an empty string is not a number.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def insert_columns(
 ) -> dict[str, list[object]]:
     """The rows of one table of INSERT, column by column, in the order written.
 
-    ``columns``: what the cells are values of, in their order (``target_columns`` tells). Values are int
-    (also TIMESTAMP: ticks), float, bool, str or None.
+    ``columns``: the columns that the cells are for, in order (see ``target_columns``). Values are int (also
+    for TIMESTAMP: ticks), float, bool, str or None.
 
     :raises SqlError: INVALID_VALUE or TYPE_MISMATCH, at the first bad cell of the first column that has one.
     """
@@ -59,6 +59,8 @@ def target_columns(part: InsertTable, table: Table) -> tuple[Column, ...]:
     """The columns that the cells of INSERT are for: those named, or all.
 
     :raises SqlError: UNKNOWN_COLUMN for a name that is not a column; INVALID_VALUE if a key is not named.
+    :raises SqlError: UNKNOWN_COLUMN for a name that is not a column; INVALID_VALUE if a key column
+        is not named.
     """
     if not part.columns:
         return table.columns
@@ -130,13 +132,15 @@ def column_values(cells: Sequence[str], type_: DataType, session: TimeContext) -
 
 
 def _plain(cells: Sequence[str]) -> bool:
-    """Python's own numbers may hold underscores and the digits of other scripts; literals do not."""
+    """Whether no cell has underscores or digits of other scripts: Python's numbers allow them,
+    literals do not."""
     joined = "".join(cells)
     return joined.isascii() and "_" not in joined
 
 
 def _integers(cells: Sequence[str], type_: DataType, session: TimeContext) -> list[object]:
-    # a column of plain integers is by far the commonest: convert it in C, look at its ends
+    # columns of plain integers are by far the commonest: convert them in C, then check the least and
+    # the greatest
     low, high = type_.info.low, type_.info.high
     assert low is not None and high is not None
     try:
@@ -154,14 +158,14 @@ def _floats(cells: Sequence[str], type_: DataType, session: TimeContext) -> list
     except ValueError:
         return [_value(cell, type_, session) for cell in cells]
     limit = _FLOAT_MAX if type_.name == "FLOAT" else math.inf
-    # float() also takes nan and infinity: no literals
+    # float() also accepts nan and infinity, which are not literals
     if not _plain(cells) or not all(-limit <= value <= limit and abs(value) != math.inf for value in found):
         return [_value(cell, type_, session) for cell in cells]
     return list(found)
 
 
 def _texts(cells: Sequence[str], type_: DataType, session: TimeContext) -> list[object]:
-    # ASCII in single quotes, without escapes: the quotes go, one byte is one character
+    # ASCII in single quotes, without escapes: drop the quotes; one byte is one character
     joined = "".join(cells)
     plain = joined.isascii() and "\\" not in joined and "\x00" not in joined
     if (

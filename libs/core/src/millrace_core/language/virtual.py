@@ -1,4 +1,4 @@
-"""Virtual tables: which column of which table each of their columns is, checked against the catalog."""
+"""Virtual tables: where each of their columns comes from, checked against the catalog."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from millrace_core.language.statements import ColumnSource, CreateTable, CreateV
 from millrace_core.model.schema import Child, Column, Origin, Precision, Table
 
 Origins = tuple[Origin | None, ...]
-"""Column by column; None for the time and for columns that are always NULL."""
+"""One for each column; None for the time and for columns that are always NULL."""
 
 
 def origins_of_table(
     statement: CreateTable, catalog: Catalog, database: str | None, precision: Precision
 ) -> Origins:
-    """The origins of a virtual normal table's columns, empty for a virtual super table; a table that is not
-    virtual has none either.
+    """The origins of a virtual normal table's columns. A virtual super table has none, nor does a table
+    that is not virtual.
 
-    :raises SqlError: for a FROM where none may be, a composite key, or a source that cannot be one.
+    :raises SqlError: for a FROM where none is allowed, a composite key, or a table that cannot be a source.
     """
     for column in (*statement.columns, *statement.tags):
         if column.composite_key and statement.virtual:
@@ -47,10 +47,10 @@ def origins_of_table(
 def origins_of_child(
     statement: CreateVirtualChild, table: Table, catalog: Catalog, database: str | None
 ) -> Origins:
-    """The origins of the columns of a virtual super ``table``'s child; sources without a column name go by
-    position, the time left out.
+    """The origins of the columns of a child of the virtual super ``table``. Sources without a column name go
+    by position, not counting the time.
 
-    :raises SqlError: for an unknown or repeated column, too many of them, or a source that cannot be one.
+    :raises SqlError: for an unknown or repeated column, too many columns, or a table that cannot be a source.
     """
     found: dict[str, Origin] = {}
     for place, (name, source) in enumerate(statement.columns):
@@ -142,7 +142,7 @@ def members_of(table: Table, child: str | None, catalog: Catalog) -> Iterator[tu
 
 
 def source_of(origin: Origin, catalog: Catalog) -> Table | None:
-    """The super or normal table of an origin; None once it, or the child that was meant, was dropped."""
+    """The super or normal table of an origin; None if it, or the child that was meant, has been dropped."""
     table = catalog.tables.get((origin.db, origin.table))
     if table is None or table.uid != origin.uid:
         return None
@@ -155,7 +155,7 @@ def source_of(origin: Origin, catalog: Catalog) -> Table | None:
 
 
 def sources_of(table: Table, catalog: Catalog) -> set[tuple[str, str]]:
-    """(database, super or normal table) of all that a virtual table takes its columns from."""
+    """(database, super or normal table) of everything that a virtual table takes its columns from."""
     return {
         (origin.db, origin.table)
         for _, origins in members_of(table, None, catalog)

@@ -1,4 +1,4 @@
-"""Tokens, and the small words of every parser: look at what comes next, take it, or say what was expected."""
+"""Tokens, and the small steps of every parser: look at what comes next, take it, or say what was expected."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class TokenKind(Enum):
     STRING = "string"  # value: without quotes and escapes
     INTEGER = "integer"
     FLOAT = "float"
-    DURATION = "duration"  # 10s, 1n, IoTDB: 1d12h; TDengine: also 0.5s, which whoever reads it refuses
-    DATETIME = "datetime"  # of IoTDB: 2026-01-31T23:59:59.000+01:00
-    PLACEHOLDER = "placeholder"  # of TDengine: %%tbname, %%trows, %%1
+    DURATION = "duration"  # 10s, 1n, IoTDB: 1d12h; TDengine: also 0.5s, which its parsers refuse
+    DATETIME = "datetime"  # only IoTDB: 2026-01-31T23:59:59.000+01:00
+    PLACEHOLDER = "placeholder"  # only TDengine: %%tbname, %%trows, %%1
     OPERATOR = "operator"
     END = "end"
 
@@ -37,13 +37,13 @@ T = TypeVar("T")
 
 
 class Words(ABC):
-    """A place in a text that moves over tokens; each dialect has its own."""
+    """A place in a text that moves from token to token; each dialect has its own kind."""
 
     place: int
 
     @abstractmethod
     def next(self) -> Token:
-        """The next token; at the end of the text the end, again and again."""
+        """The next token. At the end of the text it is END, however often this is called."""
 
     @abstractmethod
     def position(self, offset: int) -> Position:
@@ -88,7 +88,7 @@ class Words(ABC):
         return True
 
     def expect(self, *words: str) -> Position:
-        """Move past these keywords or operators; where the first one stands."""
+        """Move past these keywords or operators; returns where the first one stands."""
         where = self.here()
         for word in words:
             if not self.take(word):
@@ -96,7 +96,7 @@ class Words(ABC):
         return where
 
     def one_of(self, *words: str) -> str:
-        """Move past one of these keywords; which one, as it is given."""
+        """Move past one of these keywords; returns which one, as it was given."""
         for word in words:
             if self.take(word):
                 return word
@@ -118,7 +118,7 @@ class Words(ABC):
         return items
 
     def finish(self) -> None:
-        """Nothing but semicolons may follow."""
+        """Check that nothing but semicolons follows."""
         while self.take(";"):
             pass
         if self.peek().kind is not TokenKind.END:

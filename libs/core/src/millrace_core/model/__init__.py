@@ -1,1 +1,1 @@
-"""What Millrace is told: types, tables, streams. Frozen, serialisable, without behaviour of their own."""
+"""What Millrace is told: types, tables, streams. Frozen and serialisable, with no behaviour of their own."""

@@ -1,4 +1,4 @@
-"""Addresses of receivers as they are shown: without their passwords."""
+"""Addresses of receivers in the form in which they are shown: without passwords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTS = re.compile(
     |(?P<text>'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")""",
     re.VERBOSE | re.DOTALL,
 )
-"""What of SQL may have quotes in it."""
+"""The parts of SQL that may contain quotes."""
 _ESCAPED = re.compile(r"\\(.)|('|\")\2", re.DOTALL)
 _LOGIN = re.compile(r"(://[^\s/:@]*):[^\s/@]*@")
 
@@ -28,7 +28,7 @@ def shown(url: str) -> str:
 
 
 def without_passwords(sql: str) -> str:
-    """A statement whose addresses are as they are shown, however they are written in it."""
+    """The statement with its addresses as they are shown, however the statement writes them."""
     return _PARTS.sub(_part, sql)
 
 

@@ -6,14 +6,14 @@ import msgspec
 
 
 class ContinuousQuery(msgspec.Struct, frozen=True):
-    """A query that runs again and again, and writes what it gives (seed 004, SEMANTICS-FRONTENDS S6).
+    """A query that runs repeatedly and writes its results (seed 004, SEMANTICS-FRONTENDS S6).
 
-    It runs at instants ``every`` apart, of which ``boundary`` is one; the run of an instant covers the times
-    [instant - ``start``, instant - ``end``). ``discard``: where runs take too long, instants are left out;
-    else all are run, late ones one after the other. All in milliseconds, ``created`` too.
+    It runs at instants that are ``every`` apart; ``boundary`` is one of them. The run of an instant covers
+    the times [instant - ``start``, instant - ``end``). ``discard``: if runs take too long, instants are
+    skipped; without it all are run, late ones one after the other. All in milliseconds, ``created`` too.
 
-    ``text``: the statement as it was sent; ``user``, ``timezone``: whose it is, and of its session. ``uid``:
-    what is made anew under the name has another one.
+    ``text``: the statement as it was sent; ``user``, ``timezone``: its owner, and the time zone of its
+    session. ``uid``: a query that is made anew under the same name has another one.
     """
 
     name: str

@@ -15,11 +15,11 @@ class Series(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Device(msgspec.Struct, frozen=True):
-    """The child table of that name, a device's path, holds its rows. ``series``: in the order they came.
+    """Its rows are in the child table ``name``, the device's path. ``series``: in the order they came.
 
-    ``table``, ``incarnation``: the uid of the table of devices, and the child's: those of a table made anew
-    under the name are not meant. ``aligned``: it was made so; that is shown and means nothing else.
-    ``created``: milliseconds.
+    ``table``, ``incarnation``: the uid of the table of devices, and the child's incarnation. They do not
+    match a table that was made anew under the name. ``aligned``: created as aligned; this is shown, and has
+    no other effect. ``created``: milliseconds.
     """
 
     db: str

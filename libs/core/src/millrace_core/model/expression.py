@@ -1,6 +1,7 @@
-"""Expressions over one row as data: what a condition of a trigger is once SQL has been parsed.
+"""Expressions over one row as data: what a trigger's condition becomes once its SQL has been parsed.
 
-Trees of three kinds of nodes, hashable and serialisable; ``trigger.rows.expressions`` evaluates them.
+They are trees of three kinds of nodes, hashable and serialisable; ``trigger.rows.expressions``
+evaluates them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import msgspec
 
 
 class Expression(msgspec.Struct, frozen=True, tag_field="node"):
-    """The root of the kinds of nodes."""
+    """The base of the kinds of nodes."""
 
 
 class Constant(Expression, frozen=True, tag="constant", eq=False):
@@ -45,8 +46,8 @@ AnyExpression = Constant | Field | Call
 
 
 def nodes_of(expression: AnyExpression) -> list[AnyExpression]:
-    """All nodes, each before those inside it. Not by recursion, of which the judge of rows has only so much
-    left."""
+    """All nodes, each before those inside it. Not by recursion, of which little is left where rows
+    are judged."""
     found: list[AnyExpression] = [expression]
     for node in found:
         if isinstance(node, Call):

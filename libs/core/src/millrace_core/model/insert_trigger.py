@@ -10,8 +10,8 @@ Strategy = Literal["OPTIMISTIC", "PESSIMISTIC"]
 
 
 class DoneUpTo(msgspec.Struct, frozen=True, array_like=True):
-    """Up to where a WAL topic is done with. ``table``: the uid of its table; another one's offsets mean
-    nothing. ``offsets``: partition -> offset."""
+    """Up to where a WAL topic has been dealt with. ``table``: the uid of its table; offsets of another table
+    mean nothing. ``offsets``: partition -> offset."""
 
     topic: str
     table: int
@@ -19,13 +19,13 @@ class DoneUpTo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InsertTrigger(msgspec.Struct, frozen=True):
-    """``uid``: no trigger had it before, whatever its name. ``pattern``: over paths of series.
+    """``uid``: no earlier trigger had it, whatever its name. ``pattern``: over paths of series.
 
     ``file``: what the class is loaded from, below the trigger folder (None: the folder itself); ``sha256``:
-    of a file that came from ``uri``. ``strategy``: what the class answered when it was created. ``owner``: as
-    whom it writes. ``begins``: the ends of the topics when it was created; it never sees rows before them.
-    ``created``: milliseconds. ``dropping``: DROP TRIGGER has begun, and ``on_drop`` may not have been called
-    to its end: a gateway that finds it so at its start calls it.
+    the hash of a file that came from ``uri``. ``strategy``: what the class answered when the trigger was
+    created. ``owner``: the user as whom it writes. ``begins``: the ends of the topics when it was created; it
+    never sees rows before them. ``created``: milliseconds. ``dropping``: DROP TRIGGER has begun, and
+    ``on_drop`` may not have finished; a gateway that finds this when it starts calls ``on_drop``.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The two ways in which a stream is spoken of: what stops and starts it, and what its states are called.
+"""The two vocabularies for streams: which statements stop and start one, and what its states are called.
 
-Streams whose names are global are paused and resumed (seed 002), those of a database are stopped and started
+Streams with global names are paused and resumed (seed 002); those of a database are stopped and started
 (seed 000).
 """
 
@@ -14,9 +14,9 @@ from millrace_core.model.stream import StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """``stop``, ``start``: the words of the statements; ``states``: what a state is called, where not as it
-    is. ``holds``: what it reads and writes cannot be dropped while it is there. ``needs_snode``: an snode
-    that was there when it was made cannot be dropped."""
+    """``stop``, ``start``: the words of the statements; ``states``: what a state is called, if not by its own
+    name. ``holds``: what the stream reads and writes cannot be dropped while the stream exists.
+    ``needs_snode``: an snode that existed when the stream was made cannot be dropped."""
 
     stop: str
     start: str
@@ -29,7 +29,7 @@ OF_DATABASE = Life("STOP", "START", {})
 GLOBAL = Life(
     "PAUSE",
     "RESUME",
-    # one that waits for an address to be notified is not paused by anybody: it stays ready, with a message
+    # nobody has paused a stream that waits for an address to be notified: it stays ready, with a message
     {"Init": "init", "Running": "ready", "Paused": "ready", "Stopped": "paused", "Failed": "failed"},
     holds=True,
     needs_snode=False,
@@ -41,5 +41,5 @@ def life_of(spec: StreamSpec) -> Life:
 
 
 def shown_state(spec: StreamSpec, state: str) -> str:
-    """A state, as users know it for such a stream."""
+    """A state in the words in which users know it for such a stream."""
     return life_of(spec).states.get(state, state)

@@ -1,6 +1,6 @@
 """STREAM_OPTIONS: one table of what each option takes, who refuses it and what it excludes (seed 000).
 
-``docs/OPTIONS.md`` is this table for readers, held equal by a test.
+``docs/OPTIONS.md`` is this table for readers; a test keeps them equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from millrace_core.model.stream import Duration
 from millrace_core.model.triggers import Trait
 
 WINDOW_EVENTS = ("WINDOW_OPEN", "WINDOW_CLOSE")
-"""Event types that a user may name; SLIDING and PERIOD have ON_TIME alone, in NOTIFY."""
+"""Event types that a user may name; in NOTIFY, SLIDING and PERIOD have only ON_TIME."""
 
 
 class Takes(Enum):
@@ -37,12 +37,12 @@ class Needs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OptionRule:
-    """One row. ``field``: of ``model.stream.Options``, or of ``Emission`` where ``emits``; a flag sets it to
-    ``sets``. ``refused``, ``ignored``: triggers of this trait do
-    not take it, or take it without effect. ``excludes``: options that cannot stand beside it; ``within``: one
-    whose duration is at least as long, if both are given. ``why``: of ``needs``; ``apart``: of ``excludes``
-    or
-    ``within``, both for messages and the page. ``meaning``: a sentence for the page."""
+    """One row of the table. ``field``: the field of ``model.stream.Options``, or of ``Emission`` if
+    ``emits``; a flag sets it to ``sets``. ``refused``, ``ignored``: triggers with this trait do not take the
+    option, or take it without effect. ``excludes``: options that cannot stand beside it; ``within``: an
+    option whose duration must be at least as long, if both are given. ``why``: the reason for ``needs``;
+    ``apart``: the reason for ``excludes`` or ``within``; both are for messages and the page. ``meaning``: a
+    sentence for the page."""
 
     keyword: str
     field: str
@@ -190,7 +190,7 @@ OPTIONS: dict[str, OptionRule] = {
         ),
     )
 }
-"""By the keyword in SQL."""
+"""The options by their keyword in SQL."""
 
 NOTIFY_OPTIONS: dict[str, str] = {"NOTIFY_HISTORY": "history", "ON_FAILURE_PAUSE": "pause_on_failure"}
-"""NOTIFY_OPTIONS, and the fields of ``model.stream.Notify``."""
+"""Each of NOTIFY_OPTIONS with its field of ``model.stream.Notify``."""

@@ -1,7 +1,7 @@
-"""Placeholders of a stream's query: who offers them and where they may stand (seed 000).
+"""Placeholders of a stream's query: which triggers offer them and where they may stand (seed 000).
 
-Those that every trigger type has are here, the others with the types (``trigger.types``); all of them gives
-``trigger.types.registry.placeholders``.
+Those that every trigger type has are here, the others are with the types (``trigger.types``).
+``trigger.types.registry.placeholders`` gives all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderRule:
-    """``triggers``: keywords of the triggers that offer it. ``close_only``: its close tells it.
+    """``triggers``: keywords of the triggers that offer it. ``close_only``: only a window's close tells it.
 
     ``table``, ``value``: may it stand for a table, for a value? ``group``: is it the same for all triggers of
     a group, so that tags and sub-table names may use it?
@@ -25,7 +25,7 @@ class PlaceholderRule:
     group: bool = False
 
     def offered_by(self, keywords: Set[str]) -> PlaceholderRule:
-        """The same, offered by these triggers as well."""
+        """The same rule, with these triggers offering the placeholder as well."""
         return replace(self, triggers=self.triggers | keywords)
 
 

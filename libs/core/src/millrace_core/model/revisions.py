@@ -1,7 +1,7 @@
-"""Versions of a table: which columns of one are those of another, and what a child's tags are by now.
+"""Versions of a table: which columns of one version are those of another, and what a child's tags are by now.
 
-Columns and tags are told apart by their identity (``schema.Column``), so that a renamed one keeps its values
-and one that was dropped and added again has none of the old ones.
+Columns and tags are told apart by their identity (``schema.Column``). So a renamed column keeps its values,
+and a column that was dropped and added again has none of the old ones.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from millrace_core.model.schema import Child, Column, Revision, Table
 
 Ints = npt.NDArray[np.int64]
 MOST_REVISIONS = 64
-"""Earlier definitions that a table keeps. A message that lies before more ALTERs than these, and has not been
-stored yet, is read by the oldest one."""
+"""The most earlier definitions that a table keeps. A message that lies before more ALTERs than these, and has
+not been stored yet, is read by the oldest one."""
 
 
 def sources(old: Sequence[Column], new: Sequence[Column]) -> dict[str, str | None]:
@@ -28,10 +28,10 @@ def sources(old: Sequence[Column], new: Sequence[Column]) -> dict[str, str | Non
 
 
 def names_now(words: Table, table: Table, names: Sequence[str]) -> dict[str, str]:
-    """What columns and tags of ``words``, the table as it was when a query was planned or its stream made,
-    are called now.
+    """The current names of columns and tags of ``words``, which is the table as it was when a query was
+    planned or its stream was made.
 
-    :raises PlanError: UNKNOWN_COLUMN for one that was dropped since.
+    :raises PlanError: UNKNOWN_COLUMN for one that has been dropped since.
     """
     if words == table:
         return dict(zip(names, names, strict=True))
@@ -45,13 +45,14 @@ def names_now(words: Table, table: Table, names: Sequence[str]) -> dict[str, str
 
 
 def carry(values: Sequence[object], old: Sequence[Column], new: Sequence[Column]) -> tuple[object, ...]:
-    """Values in the order of ``old`` as values in the order of ``new``; NULL where ``old`` has no such."""
+    """Values in the order of ``old`` as values in the order of ``new``; NULL for columns that
+    ``old`` lacks."""
     found = {column.identity: value for column, value in zip(old, values, strict=True)}
     return tuple(found.get(column.identity) for column in new)
 
 
 def revisions(table: Table) -> tuple[Table, ...]:
-    """The table as it was before each ALTER that is still known, and as it is."""
+    """The table as it was before each ALTER that is still known, and finally as it is."""
     return (*(_as_of(table, revision) for revision in table.earlier), table)
 
 
@@ -62,7 +63,7 @@ def _as_of(table: Table, revision: Revision) -> Table:
 
 
 def revision_of(table: Table, partition: Ints, offset: Ints) -> Ints:
-    """By which of :func:`revisions` each message of the WAL topic is read: its index."""
+    """For each message of the WAL topic the index of the one of :func:`revisions` that reads it."""
     found = np.zeros(len(offset), dtype=np.int64)
     for revision in table.earlier:
         until = dict(revision.until)
@@ -83,7 +84,7 @@ def altered(
 
 
 def current(child: Child, table: Table) -> Child:
-    """The child with the tags that its super table has now. One that is ahead of the table stays."""
+    """The child with the tags that its super table has now. One that is ahead of the table stays as it is."""
     if child.version >= table.version:
         return child
     before = next((old for old in revisions(table) if old.version >= child.version), table)

@@ -1,4 +1,4 @@
-"""How an argument of a trigger or an option is described: the rows of those tables are made of these."""
+"""How an argument of a trigger or an option is described, in the tables of triggers and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL_UNITS = FIXED_UNITS + "ny"
 class DurationRule:
     """A duration in one of ``units``, ``low`` and ``high`` included, shorter than ``below``.
 
-    Without ``low`` any length above zero is allowed, with ``zero`` zero too.
+    Without ``low`` any length above zero is allowed; with ``zero`` also zero.
     """
 
     units: str
@@ -42,7 +42,7 @@ class DurationRule:
 
 @dataclass(frozen=True, slots=True)
 class IntegerRule:
-    """A whole number, ends included."""
+    """A whole number from ``low`` to ``high``, both included."""
 
     low: int
     high: int
@@ -52,6 +52,6 @@ class IntegerRule:
 
 
 PERIOD_RULE = DurationRule(SHORT_UNITS, low=Duration(10, "a"), high=Duration(3650, "d"))
-"""The distance of instants."""
+"""The distance between instants."""
 DAY_OFFSET = DurationRule("asmh", below=Duration(1, "d"), zero=True)
-"""How far instants lie behind the midnight from which they are counted."""
+"""The offset of instants from the midnight that they are counted from."""

@@ -13,17 +13,17 @@ Precision = Literal["ms", "us", "ns"]
 TableKind = Literal["super", "normal"]
 TICKS_PER_SECOND: dict[Precision, int] = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 SEPARATOR = "\x1f"
-"""Between the parts of what is hashed."""
+"""Separates the parts of what is hashed."""
 HASH_BYTES = 8
-"""Of a hash, whose highest bit is not used."""
+"""The bytes of a hash that are used, except for the highest bit."""
 MAX_NAME = 192  # bytes of a table name
 
 
 class Column(msgspec.Struct, frozen=True):
     """A column or tag: its (case-sensitive) name, type, whether it is part of a composite key, a comment.
 
-    ``stored``: what its values are kept under where that is not its name: a renamed column keeps its values,
-    one that was dropped and added again has none of the old ones.
+    ``stored``: the name under which its values are kept, if not its own: a renamed column keeps its values,
+    and one that was dropped and added again has none of the old ones.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Column(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """The same before and after a RENAME; never that of another column of the table, dropped or not."""
+        """Unchanged by a RENAME, and never that of another column of the table, even of a dropped one."""
         return self.stored or self.name
 
 
 KEEP = 0
-"""Rows are kept for ever unless KEEP says otherwise. TDengine's default of ten years refuses older rows when
-they are written; here they would go without a word, as those of a series that begins in 1970."""
+"""Rows are kept for ever unless KEEP says otherwise. With its default of ten years, TDengine refuses older
+rows when they are written; here they would vanish silently, such as rows of a series that begins in 1970."""
 WAL_RETENTION = 3600
 """TDengine's default of WAL_RETENTION_PERIOD, in seconds."""
 
@@ -48,8 +48,8 @@ WAL_RETENTION = 3600
 class Database(msgspec.Struct, frozen=True):
     """A database; ``created`` is milliseconds since the epoch.
 
-    ``keep``: minutes; rows whose time is older are not kept (0: all are). ``wal_retention``: for that many
-    seconds a row stays in its WAL topic after everybody has done with it; -1: for ever.
+    ``keep``: minutes; rows whose time is older are not kept (0: all are). ``wal_retention``: how many seconds
+    a row stays in its WAL topic after everybody has finished with it; -1: for ever.
     """
 
     name: str
@@ -60,11 +60,11 @@ class Database(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True, array_like=True):
-    """Where a column of a virtual table comes from: the column of that ``identity`` of the normal table
+    """Where a column of a virtual table comes from: the column with that ``identity`` of the normal table
     ``db.table`` (then ``name`` is ``table``) or of the child ``name`` of the super table ``db.table``.
 
-    ``uid`` is the normal or super table's, ``incarnation`` the child's: a table made anew under an old name
-    is not the one that was meant.
+    ``uid`` is that of the normal or super table, ``incarnation`` that of the child: a table made anew under
+    an old name is not the one that was meant.
     """
 
     db: str
@@ -76,8 +76,8 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Revision(msgspec.Struct, frozen=True):
-    """What a table was before an ALTER: messages of its WAL topic before the offsets ``until`` (partition,
-    offset) are read by it. ``version``: the table's, then."""
+    """What a table was before an ALTER. It reads those messages of the WAL topic that lie before the offsets
+    ``until`` (partition, offset). ``version``: that of the table at the time."""
 
     version: int
     until: tuple[tuple[int, int], ...]
@@ -88,11 +88,11 @@ class Revision(msgspec.Struct, frozen=True):
 class Table(msgspec.Struct, frozen=True):
     """A super table (``tags`` not empty) or a normal table. ``columns[0]`` is the TIMESTAMP key.
 
-    ``uid`` is new for every CREATE, so that a table dropped and created again is another table. ``version``
-    counts the ALTERs, ``earlier`` is what the table was before each, the oldest first.
+    ``uid`` is new for every CREATE, so a table that is dropped and created again is another table.
+    ``version`` counts the ALTERs; ``earlier`` is what the table was before each, the oldest first.
 
-    ``virtual``: it stores nothing, its rows are those of other tables; ``origins``: where each column of a
-    virtual normal table comes from (None: the time, and columns that are always NULL).
+    ``virtual``: it stores nothing, and its rows are those of other tables; ``origins``: where each column of
+    a virtual normal table comes from (None: the time, and columns that are always NULL).
     """
 
     db: str
@@ -128,8 +128,8 @@ class Child(msgspec.Struct, frozen=True):
     """A child table of the super table ``db.table``: tag values in the order of the super table's tags.
 
     ``incarnation`` counts how often a child of this name was dropped before; it makes the uid new.
-    ``version``: the version of the super table whose tags these are. ``origins``: of a virtual super table's
-    child: where each column comes from.
+    ``version``: the version of the super table that these tags belong to. ``origins``: for the child of a
+    virtual super table, where each column comes from.
     """
 
     db: str
@@ -147,7 +147,7 @@ class Child(msgspec.Struct, frozen=True):
 
 
 def cut_name(name: str) -> str:
-    """A table name has at most MAX_NAME bytes; a longer one is cut (seed 000)."""
+    """The table name, cut to MAX_NAME bytes if it is longer (seed 000)."""
     return name.encode()[:MAX_NAME].decode("utf-8", "ignore")
 
 
@@ -158,5 +158,5 @@ def stable_hash(*parts: object) -> int:
 
 
 def child_uid(db: str, name: str, incarnation: int = 0) -> int:
-    """The uid of a child table: known to whoever knows its name, so a producer can make a table."""
+    """The uid of a child table. Whoever knows the name knows the uid, so a producer can make a table."""
     return stable_hash("child", db, name, incarnation)

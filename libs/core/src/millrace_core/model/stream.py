@@ -1,7 +1,7 @@
 """What a stream is: when it triggers, what it computes, where the results go (seed 000).
 
-A :class:`StreamSpec` is the lowered form that every dialect's front end gives and every service reads. What
-its trigger is says a package of ``trigger.types``.
+A :class:`StreamSpec` is the lowered form that every dialect's front end gives and every service reads. Its
+trigger belongs to a package of ``trigger.types``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class GroupKey(msgspec.Struct, frozen=True):
-    """What rows of one table may be grouped by: the text of an expression over their cells, its type, and the
-    same as data, for trigger-svc."""
+    """What rows of one table may be grouped by: an expression over their cells as text, its type, and the
+    expression as data, for trigger-svc."""
 
     sql: str
     type: DataType
@@ -52,7 +52,7 @@ class GroupKey(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The trigger table: its definition, and the child's name where a single child table triggers."""
+    """The trigger table: its definition, and the child's name if only one child table triggers."""
 
     table: Table
     child: str | None = None
@@ -79,7 +79,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Notify(msgspec.Struct, frozen=True):
-    """NOTIFY: addresses, event types to tell, a condition over the result's columns, options."""
+    """NOTIFY: addresses, event types to send, a condition over the result's columns, options."""
 
     urls: tuple[str, ...]
     events: tuple[EventType, ...] = ()
@@ -103,11 +103,11 @@ class Output(msgspec.Struct, frozen=True):
     """INTO: the output table and how a group's sub-table is named and tagged.
 
     ``subtable`` is None where names are made up. ``columns`` are the output columns in the order of the
-    query's result columns; a table that exists may have others, which stay NULL.
+    query's result columns; an existing table may have other columns, which stay NULL.
 
-    ``naming``: "given": a name is used as ``subtable`` gives it, a made-up one is ``t_`` and a hash of stream
-    and group; "distinct": of ``model.sub_tables``. ``converts``: results and tags take the types of a table
-    that exists, and what cannot be converted is NULL; without it they must have these types.
+    ``naming``: "given": a name is used as ``subtable`` gives it, and a made-up one is ``t_`` and a hash of
+    stream and group; "distinct": as in ``model.sub_tables``. ``converts``: results and tags are converted to
+    the types of an existing table, to NULL if that is impossible; without it they must have these types.
     """
 
     db: str
@@ -136,15 +136,16 @@ EmissionMode = Literal[
 
 
 class Emission(msgspec.Struct, frozen=True):
-    """When results come out, and what becomes of those that no longer stand (seed 002).
+    """When results come out, and what becomes of results that are no longer valid (seed 002).
 
-    ``every``: the delay of max_delay, the period of continuous_window_close. ``obsolete``: whether the rows
-    of windows that are gone (split, merged, emptied) stay in the output table. ``late``: what rows do that
-    come for windows which are closed. ``rewritten``: whether a row written again corrects its window, or
-    counts once more. ``forget``: windows older than the newest row by more are forgotten. ``fill``: what
-    FILL says of windows without rows; None: they do not exist. ``untreated``: what rows are that were written
-    while the stream was stopped, once it goes on: history, which some streams fill, or as if they came then.
-    ``most_history``: windows that history may have; None: any number.
+    ``every``: the delay of max_delay, or the period of continuous_window_close. ``obsolete``: whether the
+    rows of windows that are gone (split, merged, emptied) stay in the output table. ``late``: the effect of
+    rows that come for closed windows. ``rewritten``: whether a row that is written again corrects its window,
+    or counts once more. ``forget``: windows that are older than the newest row by more than this are
+    forgotten. ``fill``: what FILL says about windows without rows; None: such windows do not exist.
+    ``untreated``: how rows that were written while the stream was stopped are treated once it goes on: as
+    history, which some streams fill, or as if they came then. ``most_history``: the most windows that history
+    may have; None: any number.
     """
 
     when: EmissionMode = "window_close"
@@ -159,21 +160,21 @@ class Emission(msgspec.Struct, frozen=True):
 
     @property
     def corrects_closed(self) -> bool:
-        """Whether a late row changes closed windows only where it has rewritten another."""
+        """Whether a late row changes closed windows only if it has rewritten another row."""
         return self.late == "dropped" and self.rewritten == "corrected"
 
     @property
     def needs_versions(self) -> bool:
-        """Whether versions of rows that were written over are to be kept."""
+        """Whether versions of rows that were overwritten must be kept."""
         return self.rewritten == "counted" or self.corrects_closed
 
 
 NoticeShape = Literal["trigger", "window"]
-"""How an event is told of: with ``triggerId`` and ``triggerType``, or ``windowId`` and ``windowType``."""
+"""How an event is reported: with ``triggerId`` and ``triggerType``, or ``windowId`` and ``windowType``."""
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """Characters ``[begin, end)`` of a text: what stands at ``place`` in the statement."""
+    """Characters ``[begin, end)`` of a text; they stand at ``place`` in the statement."""
 
     begin: int
     end: int
@@ -181,11 +182,11 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Where the parts of a stream that are SQL begin in its statement, for errors; None: not written there.
+    """Where the SQL parts of a stream begin in its statement, for errors; None: not written there.
 
     ``where``: NOTIFY's condition. ``tags``: the expressions of TAGS, one for each tag of the output.
-    ``pieces``, ``filled``: of a query that is put together, what of ``StreamSpec.query`` and ``.filled``
-    stands where; empty: the query is written as it is.
+    ``pieces``, ``filled``: for a query that was assembled, where the pieces of ``StreamSpec.query`` and
+    ``.filled`` stand in the statement; empty: the query stands there as it is.
     """
 
     query: Position | None = None
@@ -197,16 +198,15 @@ class Places(msgspec.Struct, frozen=True):
 
 
 class StreamSpec(msgspec.Struct, frozen=True):
-    """A stream, complete: everything that trigger-svc and calc-svc need, names resolved.
+    """A complete stream: everything that trigger-svc and calc-svc need, with names resolved.
 
-    ``db``: the database that the name belongs to; empty: the name is global.
-    ``partition``: the grouping columns in order, ``tbname`` or tag names; empty when ungrouped. ``keys``:
-    what divides the rows of these groups further, row by row; a group's key has its values behind those of
-    ``partition``.
-    ``query``: the text after AS. ``filled``: where ``emission.fill`` asks for windows without rows, the query
-    that gives them and others over a whole stretch of rows. ``database``: the database that unqualified names
-    of the query mean.
-    ``sql``: the statement, which ``places`` point into. ``uid`` is new for every CREATE STREAM.
+    ``db``: the database that the name belongs to; empty: the name is global. ``partition``: the grouping
+    columns in order, ``tbname`` or tag names; empty when ungrouped. ``keys``: what divides the rows of
+    these groups further, row by row; a group's key has these values after those of ``partition``.
+    ``query``: the text after AS. ``filled``: if ``emission.fill`` asks for windows without rows, the query
+    that gives these and the other windows over a whole stretch of rows. ``database``: the database that
+    unqualified names in the query mean. ``sql``: the statement, which ``places`` point into. ``uid`` is new
+    for every CREATE STREAM.
     """
 
     uid: int
@@ -232,7 +232,7 @@ class StreamSpec(msgspec.Struct, frozen=True):
 
     @property
     def grouped(self) -> bool:
-        """Whether there can be more groups than one."""
+        """Whether there can be more than one group."""
         return bool(self.partition or self.keys)
 
     @property
@@ -247,5 +247,5 @@ class StreamSpec(msgspec.Struct, frozen=True):
 
     @property
     def shown_sql(self) -> str:
-        """The statement for readers: addresses stand in it without their passwords."""
+        """The statement for readers, with the passwords of its addresses hidden."""
         return without_passwords(self.sql)

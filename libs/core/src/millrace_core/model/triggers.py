@@ -1,7 +1,7 @@
-"""When a stream triggers, as data: what the specs of all trigger types have in common, and how they are read.
+"""When a stream triggers, as data: what the specs of all trigger types share, and how they are read.
 
-The types themselves are packages of ``trigger.types``. A definition of a stream does not say which there
-are: a spec is read by the name of its type, once that type has been registered.
+The types themselves are packages of ``trigger.types``. The definition of a stream does not list them: a spec
+is read by the name of its type, once that type has been registered.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ class Trigger:
 
 
 class Trait(Enum):
-    """What tells trigger types apart wherever a rule depends on it. The words say why an option is
-    refused."""
+    """The properties of trigger types that rules depend on. The words say why an option is refused."""
 
     CLOCK = "its instants are those of the clock, none lies in the past"
     INSTANTS = "it has instants, which neither open nor last"
@@ -33,8 +32,8 @@ class Trait(Enum):
 
 
 class UnknownTrigger(Trigger):
-    """A trigger of a type that nobody has registered in this process: whoever passes a definition on, or
-    looks at its name alone, need not know what triggers it."""
+    """A trigger whose type is not registered in this process. A process that only passes a definition on, or
+    looks only at its name, need not know what triggers it."""
 
     __slots__ = ("type",)
 
@@ -46,25 +45,25 @@ _specs: dict[str, type[Trigger]] = {}
 
 
 def spec_of(name: str) -> type[Trigger] | None:
-    """The registered spec of this name."""
+    """The registered spec of this name, if there is one."""
     return _specs.get(name)
 
 
 def register_spec(spec: type[Trigger]) -> None:
-    """Make a type's spec readable. :raises ValueError: if another type has its name."""
+    """Make a type's spec readable. :raises ValueError: if another type has the same name."""
     if _specs.setdefault(spec.__name__, spec) is not spec:
         raise ValueError(f"there are two trigger types {spec.__name__}")
 
 
 def unregister_spec(spec: type[Trigger]) -> None:
-    """Take back :func:`register_spec`."""
+    """Undo :func:`register_spec`."""
     del _specs[spec.__name__]
 
 
 def read_trigger(wanted: type, data: object) -> object:
-    """The spec that decoded data means: the ``dec_hook`` of whatever holds a definition of a stream.
+    """The spec that decoded data stands for: the ``dec_hook`` of whatever holds the definition of a stream.
 
-    :raises msgspec.ValidationError: for a type that is not registered, or fields that are not its own.
+    :raises msgspec.ValidationError: for a type that is not registered, or fields that the type does not have.
     """
     found = read_known_trigger(wanted, data)
     if isinstance(found, UnknownTrigger):
@@ -75,7 +74,7 @@ def read_trigger(wanted: type, data: object) -> object:
 def read_known_trigger(wanted: type, data: object) -> object:
     """As :func:`read_trigger`, but a type that is not registered is an :class:`UnknownTrigger`."""
     if wanted is not Trigger:
-        # a field that takes any object, such as a tag's value, is asked about as well
+        # also called for a field that takes any object, such as a tag's value
         return data
     name = data.get("type") if isinstance(data, dict) else None
     if not isinstance(name, str):

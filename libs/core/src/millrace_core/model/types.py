@@ -1,6 +1,6 @@
-"""Data types of columns: one table, read by the validator, the wire format, the store and the planner.
+"""Data types of columns: one table, which the validator, the wire format, the store and the planner read.
 
-Timestamps are integers everywhere inside: ticks since 1970-01-01 UTC in the precision of the database.
+Timestamps are integers everywhere inside: ticks since 1970-01-01 UTC in the database's precision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class TypeInfo:
     """One row of the type table.
 
     ``numpy``: dtype of a column in memory; ``spark``: the SQL type that Spark computes with; ``size``: bytes
-    as REST clients see them, None where the type's length says; ``low``/``high``: range of integers.
+    as REST clients see them (None: the type's length); ``low``/``high``: the range of integers.
     """
 
     numpy: str
@@ -32,7 +32,7 @@ class TypeInfo:
 
 
 def _signed(bits: int) -> tuple[int, int]:
-    # the lowest value stands for NULL in TDengine, but its SQL accepts it; so do we
+    # in TDengine the lowest value stands for NULL, but its SQL accepts it; so do we
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
@@ -64,7 +64,7 @@ ALIASES: dict[str, str] = {
 TEXT = frozenset({"VARCHAR", "NCHAR", "JSON"})
 MAX_LENGTH = 65_517  # bytes of the longest VARCHAR, as in TDengine
 MOST_BYTES = 4
-"""Of a character in UTF-8."""
+"""The most bytes of a character in UTF-8."""
 
 
 class DataType(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class DataType(msgspec.Struct, frozen=True):
         return self.length if self.length is not None else 4095
 
     def holds(self, other: DataType) -> bool:
-        """Whether every value of the other type, which has the same name, can be stored whole under this one:
+        """Whether every value of the other type, which has the same name, can be stored uncut under this one:
         a text or binary type must be at least as long."""
         return self.name == other.name and (self.length or 0) >= (other.length or 0)
 

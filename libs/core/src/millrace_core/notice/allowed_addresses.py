@@ -1,4 +1,5 @@
-"""Where notifications may go: users name the addresses, so what lies behind our own door is not for them."""
+"""Where notifications may go. Users name the addresses, so private networks are closed to them unless
+allowed."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ Network = IPv4Network | IPv6Network
 IpAddress = IPv4Address | IPv6Address
 
 ON_ONE_MACHINE = "127.0.0.0/8, ::1/128, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, fc00::/7"
-"""What a stack of one machine allows: who may send it a statement sits there, and reaches these anyway. Not
-link-local addresses, where clouds answer with credentials."""
+"""What a stack on a single machine allows: whoever may send it a statement works there, and can reach these
+networks anyway. Link-local addresses are left out, because clouds hand out credentials there."""
 _GLOBAL = ip_network("2000::/3")
-"""The IPv6 addresses that are given out for everybody to reach."""
+"""The IPv6 addresses that are publicly reachable."""
 _NAT64 = ip_network("64:ff9b::/96")
 
 
@@ -22,13 +23,13 @@ def networks(text: str) -> tuple[Network, ...]:
 
 
 def place_of(text: str) -> IpAddress:
-    """An address as sockets give it, with or without a zone. :raises ValueError: if it is not one."""
+    """An address as sockets write it, with or without a zone. :raises ValueError: if it is not one."""
     return ip_address(text.partition("%")[0])
 
 
 class AllowedAddresses:
-    """``only``: networks outside of which nothing is told, where there are any. ``allowed``: networks that
-    are told though they are private; those of ``only`` are."""
+    """``only``: if any are given, notifications go to these networks alone. ``allowed``: private networks
+    that may be notified nevertheless; those in ``only`` may be as well."""
 
     def __init__(self, only: str = "", allowed: str = "") -> None:
         """:raises ValueError: for what is not a network."""
@@ -36,7 +37,7 @@ class AllowedAddresses:
         self._allowed = (*self._only, *networks(allowed))
 
     def permits(self, place: IpAddress) -> bool:
-        """Whether notifications may go there. An address that another one stands in is checked as both."""
+        """Whether notifications may go there. If an address embeds another one, both are checked."""
         return all(self._permits_one(one) for one in _meant(place))
 
     def _permits_one(self, place: IpAddress) -> bool:
@@ -56,8 +57,8 @@ def _is_public(place: IpAddress) -> bool:
 
 
 def _meant(place: IpAddress) -> Iterator[IpAddress]:
-    """The addresses that packets to this one may reach: IPv4 addresses in IPv6 ones stand for themselves
-    (mapped), or behind a translator or a tunnel."""
+    """The addresses that packets to this one may reach: an IPv4 address in an IPv6 one may be mapped, or lie
+    behind a translator or a tunnel."""
     if isinstance(place, IPv6Address):
         if place.ipv4_mapped is not None:
             yield place.ipv4_mapped

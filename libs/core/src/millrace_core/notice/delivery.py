@@ -1,9 +1,9 @@
 """What to do for one address: when to connect, what to send, what to drop. A state machine without I/O.
 
-Its user tells it what happened (``offer``, ``connected``, ``acknowledged``, ``lost``) and asks what to do
-(``connect_in``, ``take``). Events leave it exactly once, delivered or dropped, in the order they came.
-A message is delivered when the receiver has confirmed it; one that was not is sent again as it was, under its
-messageId, over the next connection.
+The caller reports what happened (``offer``, ``connected``, ``acknowledged``, ``lost``) and asks what to do
+(``connect_in``, ``take``). Each event leaves exactly once, delivered or dropped, in the order of arrival. A
+message is delivered when the receiver has confirmed it. An unconfirmed message is sent again over the next
+connection, unchanged and with the same messageId.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from millrace_core.notice.message import Outgoing, compose, take_fitting
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``retries``: failed attempts in a row after the first one until waiting events are dropped; from then
-    on each further failed attempt drops what waits. The pause between attempts begins with ``first_pause``
-    seconds and doubles up to ``longest_pause``. ``stuck_after``: failed attempts in a row after which streams
-    that must lose nothing wait. ``window``: messages under way at a time. ``message_bytes``: the longest
-    message (a longer event goes alone). ``stuck_events``: how many events may wait for an address that is
-    stuck (and those that must be kept)."""
+    """``retries``: how many failed attempts in a row may follow the first one before waiting events are
+    dropped; after that, each further failed attempt drops what waits. The pause between attempts begins with
+    ``first_pause`` seconds and doubles up to ``longest_pause``. ``stuck_after``: after this many failed
+    attempts in a row, streams that must lose nothing wait. ``window``: how many messages may be under way at
+    a time. ``message_bytes``: the longest message (a longer event goes alone). ``stuck_events``: how many
+    events may wait for a stuck address (in addition to those that must be kept)."""
 
     retries: int = 5
     stuck_after: int = 2
@@ -37,7 +37,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """A message to send. ``number`` grows; confirming one confirms those before."""
+    """A message to send. ``number`` grows; confirming one message confirms all before it."""
 
     number: int
     text: bytes
@@ -45,13 +45,13 @@ class Outbound:
 
 
 class Delivery:
-    """One address. ``now`` is seconds of a clock that never goes back."""
+    """Delivery to one address. ``now`` is in seconds of a clock that never goes back."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._waiting: deque[Outgoing] = deque()
         self._under_way: deque[Outbound] = deque()
-        self._sent = 0  # how many of those under way were sent over this connection
+        self._sent = 0  # how many of the messages under way were sent over this connection
         self._number = 0
         self._open = False
         self._failures = 0
@@ -65,13 +65,14 @@ class Delivery:
 
     @property
     def stuck(self) -> bool:
-        """It takes nothing, or less than it is given: whoever must lose nothing waits for it."""
+        """The address accepts nothing, or less than it is given: streams that must lose nothing wait for
+        it."""
         return self._slow or self._failures >= self._policy.stuck_after
 
     @property
     def slow(self) -> bool:
-        """It confirms what it gets, but was told (:meth:`slow_down`) that it holds up others, and has not
-        caught up since."""
+        """The address confirms what it gets, but it was marked as holding up others (:meth:`slow_down`), and
+        it has not caught up since."""
         return self._slow
 
     @property
@@ -96,13 +97,13 @@ class Delivery:
         return self._cut() if self.stuck else []
 
     def slow_down(self) -> list[Outgoing]:
-        """It has held up others: until it has caught up, no more than ``stuck_events`` wait for it, the
-        oldest, and what must be kept. Returns what this drops."""
+        """The address has held up others. Until it has caught up, only the oldest ``stuck_events`` events
+        wait for it, and those that must be kept. Returns the events that this drops."""
         self._slow = True
         return self._cut()
 
     def release(self, tickets: Callable[[object], bool]) -> None:
-        """The events with such tickets need not be kept any more."""
+        """Events with such tickets need no longer be kept."""
 
         def loose(event: Outgoing) -> Outgoing:
             return replace(event, keep=False) if event.keep and tickets(event.ticket) else event
@@ -133,7 +134,7 @@ class Delivery:
         return max(self._retry_at - now, 0.0) if self._failures else 0.0
 
     def connected(self) -> None:
-        """There is a connection. Whether it is good for anything shows with the first confirmation."""
+        """There is a connection. Only the first confirmation shows whether it works."""
         if self._open:
             raise MillraceError(ErrorCode.INTERNAL, "the address is connected already")
         self._open = True
@@ -153,8 +154,8 @@ class Delivery:
         return self._under_way[self._sent - 1]
 
     def acknowledged(self, number: int) -> list[Outgoing]:
-        """The receiver has this message and all before it. Returns the events that this delivers; none for a
-        number that is not under way."""
+        """The receiver has confirmed this message and all before it. Returns the events that this delivers;
+        none for a number that is not under way."""
         delivered: list[Outgoing] = []
         while self._sent and self._under_way[0].number <= number:
             delivered.extend(self._under_way.popleft().events)
@@ -169,7 +170,7 @@ class Delivery:
         self._open = False
         self._sent = 0
         if self.idle:
-            return []  # the receiver may well close a connection that carries nothing
+            return []  # not a failure: the receiver may close a connection that carries nothing
         self._failures += 1
         pause = self._policy.first_pause * 2.0 ** min(self._failures - 1, 30)
         self._retry_at = now + min(pause, self._policy.longest_pause)
@@ -179,7 +180,7 @@ class Delivery:
         everything = list(self.undelivered())
         dropped = [event for event in everything if not event.keep]
         if dropped:
-            # what stays goes out in new messages
+            # the events that are kept go out in new messages
             self._under_way.clear()
             self._waiting = deque(event for event in everything if event.keep)
         return dropped

@@ -1,7 +1,7 @@
 """The message that goes to an address or a subscriber (seed 000, 通知消息的结构).
 
-``{"messageId", "timestamp", "streams": [{"streamName", "events": […]}]}``: events of one stream keep their
-order, so those of one group do too; the streams come in the order of their first events.
+``{"messageId", "timestamp", "streams": [{"streamName", "events": […]}]}``: the events of one stream keep
+their order, and so do those of one group. Streams come in the order of their first events.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Outgoing:
 
 
 def compose(message_id: str, timestamp: int, events: Iterable[Outgoing], position: str = "") -> bytes:
-    """The message as JSON. ``timestamp``: when it is made, milliseconds since the epoch. ``position``: for a
-    subscriber, the place behind these events."""
+    """The message as JSON. ``timestamp``: when the message is made, in milliseconds since the epoch.
+    ``position``: for a subscriber, the position after these events."""
     streams: dict[str, list[bytes]] = {}
     for outgoing in events:
         streams.setdefault(outgoing.stream, []).append(outgoing.event)
@@ -47,7 +47,7 @@ def compose(message_id: str, timestamp: int, events: Iterable[Outgoing], positio
 
 
 def take_fitting(waiting: deque[Outgoing], message_id: str, limit: int) -> list[Outgoing]:
-    """Take from the front what makes a message of at most ``limit`` bytes; one event at least."""
+    """Take from the front as many events as fit into a message of ``limit`` bytes; at least one."""
     taken: list[Outgoing] = []
     streams: set[str] = set()
     size = _ENVELOPE + len(message_id)

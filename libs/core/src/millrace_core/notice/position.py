@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from millrace_core.errors import ErrorCode, MillraceError
 
 Cursor = tuple[int, int]
-"""The offset of the first record that is not done with, and how many of its notices are."""
+"""The offset of the first record that is not done, and how many of its notices are done."""
 Positions = Mapping[int, Cursor]
 """By partition."""
 
@@ -16,7 +16,7 @@ _PART = re.compile(r"(\d{1,9}):(\d{1,18})(?:\.(\d{1,9}))?")
 
 
 def write(positions: Positions) -> str:
-    """For a message; :func:`read` understands it. What it looks like is nobody else's business."""
+    """The text for a message, which :func:`read` understands. Its form is no business of anybody else."""
     return ",".join(
         f"{partition}:{offset}.{done}" if done else f"{partition}:{offset}"
         for partition, (offset, done) in sorted(positions.items())
@@ -24,7 +24,7 @@ def write(positions: Positions) -> str:
 
 
 def read(text: str) -> dict[int, Cursor]:
-    """:raises MillraceError: INVALID_VALUE for a text that :func:`write` does not write."""
+    """:raises MillraceError: INVALID_VALUE for a text that :func:`write` cannot have written."""
     found: dict[int, Cursor] = {}
     for part in text.split(","):
         match = _PART.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Which offsets of the log are done with: everything before them was delivered or dropped."""
+"""The offsets up to which the log is done: everything before them was delivered or dropped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class Ticket:
 
 
 class CommitProgress:
-    """Follows records from being read to being done. They are done in any order; a commit needs all before.
+    """Follows records from being read to being done. Records may be done in any order; an offset is committed
+    only when everything before it is done.
 
-    Reading a partition may go back (it was given away and came back): a record that is still under way is
-    not begun twice then, the others are.
+    The reading of a partition may go back, if the partition was given away and has come back. A record that
+    is still under way is then not begun a second time; the others are.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class CommitProgress:
         """Events under way."""
 
     def begin(self, place: Partition, offset: int, events: int) -> Ticket | None:
-        """A record was read that holds that many events to deliver. None: it is under way already."""
+        """A record was read that holds this many events to deliver. None: the record is already under way."""
         self._next[place] = offset + 1
         tickets = self._open.setdefault(place, {})
         if offset in tickets:
@@ -58,7 +59,7 @@ class CommitProgress:
         return self._next.get(place, 0) > offset and offset not in self._open[place]
 
     def commits(self) -> dict[Partition, int]:
-        """Per partition the offset up to which all is done, where that has changed since the last call."""
+        """For each partition the offset up to which all is done, if it has changed since the last call."""
         found: dict[Partition, int] = {}
         for place, after in self._next.items():
             tickets = self._open[place]

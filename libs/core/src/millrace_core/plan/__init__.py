@@ -1,4 +1,4 @@
-"""The planner: TDengine's SELECT in, Spark SQL out, for one trigger or for a set of them at once."""
+"""The planner: TDengine's SELECT becomes Spark SQL, for one trigger or for a whole set of them."""
 
 from millrace_core.plan.model import Bound, OutputPlan, Plan, SourceUse
 from millrace_core.plan.query import PASSES, plan_query

@@ -1,4 +1,4 @@
-"""The pass that finds which rows a source needs: its child table, its group, and bounds on its time."""
+"""The pass that finds which rows a source needs: its child table, its group, and bounds on time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul
 
 
 def find_bounds(scope: Scope, ctx: Context) -> None:
-    """Read the conditions that every row must meet: those of WHERE, and of ON of inner joins.
+    """Read the conditions that every row must meet: those of WHERE, and those of ON of inner joins.
 
-    A condition of an outer join's ON says nothing about the rows of its left side, but WHERE does of both.
+    The ON of an outer join says nothing about the rows of its left side, but WHERE does about both sides.
     """
     select = scope.select
     conditions = list(conjuncts(select.args.get("where")))
@@ -51,7 +51,8 @@ def find_bounds(scope: Scope, ctx: Context) -> None:
 
 
 def _follow(join: exp.Expr, by_alias: dict[str, Relation]) -> None:
-    """The joined table needs no other times than the one before it, if they are joined on their times."""
+    """If tables are joined on their times, the joined table needs no times that the one before it
+    does not need."""
     for condition in conjuncts(join.args.get("on")):
         if not (isinstance(condition, exp.EQ) and isinstance(condition.this, exp.Column)):
             continue
@@ -66,7 +67,7 @@ def _follow(join: exp.Expr, by_alias: dict[str, Relation]) -> None:
 
 
 def _follow_near(pair: NearPair) -> None:
-    """The other rows of an ASOF or WINDOW JOIN lie on the driving rows' one side, or in their windows."""
+    """The other rows of an ASOF or WINDOW JOIN lie on one side of the driving rows, or in their windows."""
     source, target = pair.driving.draft, pair.other.draft
     if source is None or target is None or not all(isinstance(time, exp.Column) for time in pair.times):
         return
@@ -85,7 +86,7 @@ def _copy_bounds(source: SourceDraft | None, target: SourceDraft | None) -> None
 
 
 def _comparisons(condition: exp.Expr) -> Iterator[tuple[exp.Column, int, str, exp.Expr]]:
-    """``column * factor <comparison> value`` in every way the condition can be read so."""
+    """``column * factor <comparison> value``, in each way in which the condition can be read like this."""
     if isinstance(condition, exp.Between) and (scaled := _scaled(condition.this)):
         yield *scaled, ">=", condition.args["low"]
         yield *scaled, "<=", condition.args["high"]
@@ -100,7 +101,7 @@ def _comparisons(condition: exp.Expr) -> Iterator[tuple[exp.Column, int, str, ex
 
 
 def _scaled(node: exp.Expr) -> tuple[exp.Column, int] | None:
-    """A column, and the factor that brings its ticks to those it is compared with."""
+    """A column, and the factor that converts its ticks to those it is compared with."""
     inner = node.unnest()
     if isinstance(inner, exp.Column):
         return inner, 1
@@ -110,9 +111,9 @@ def _scaled(node: exp.Expr) -> tuple[exp.Column, int] | None:
 
 
 def _in_ticks_of(formula: Formula, factor: int, comparison: Comparison) -> Formula:
-    """The bound on a column whose ``factor``-fold is compared with ``formula``.
+    """The bound on a column, if ``factor`` times the column is compared with ``formula``.
 
-    In whole numbers: times in nanoseconds are not exact floats."""
+    Whole numbers are used, because floats cannot hold times in nanoseconds exactly."""
     if factor == 1:
         return formula
     divisor: Formula = ("const", factor)
@@ -145,7 +146,7 @@ def _note(
 def _equals(draft: SourceDraft, column: str, placeholder: str, ctx: Context) -> None:
     number = placeholder.removeprefix("%%")
     if number.isdigit() and int(number) > len(ctx.partition):
-        return  # a key of rows says nothing of their tables
+        return  # a key of rows says nothing about their tables
     grouping = ctx.partition[int(number) - 1] if number.isdigit() else "tbname"
     if column == "tbname" and grouping == "tbname":
         draft.own_table |= ctx.source is not None and draft.table is not None and _same_table(draft, ctx)
@@ -160,7 +161,7 @@ def _same_table(draft: SourceDraft, ctx: Context) -> bool:
 
 
 def _group(draft: SourceDraft | None, ctx: Context) -> None:
-    """A source that is the trigger table and names all the group's tags holds the group's rows only."""
+    """A source that is the trigger table and fixes all tags of the group holds only the group's rows."""
     if draft is None or draft.table is None or ctx.source is None or not ctx.partition or draft.own_table:
         return
     tags = {tag: i for i, tag in enumerate(ctx.partition, 1) if tag != "tbname"}
@@ -185,7 +186,7 @@ def _formula(node: exp.Expr) -> Formula | None:
             try:
                 return ("const", ticks(Duration(node.this, node.args["unit"]), node.meta["precision"]))
             except MillraceError:
-                return None  # a month: the lowering refuses it with its place
+                return None  # a month: the lowering refuses it, with its place
         case exp.Neg():
             return _applied("neg", node.this)
         case exp.Anonymous() if node.name == "cast" and typed(node).type.info.integer:

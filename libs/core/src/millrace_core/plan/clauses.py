@@ -1,4 +1,4 @@
-"""The pass that reads which clauses a SELECT has, and refuses those that do not go together."""
+"""The pass that notes which clauses a SELECT has, and refuses those that do not go together."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from millrace_core.plan.scope import Context, Scope
 from millrace_core.plan.types.typed import fail
 
 _MORE = ("window_clause", "partition_by", "range_clause", "joins", "having", "operation_modifiers")
-"""Clauses with which a SELECT reads rows."""
+"""Clauses that a SELECT can only have if it reads rows."""
 
 
 @dataclass
 class Clauses:
-    """Which clauses a SELECT was written with: a window, PARTITION BY, ORDER BY, TAGS (or what means it), and
-    ``slimit`` and ``soffset``."""
+    """The clauses with which a SELECT was written: a window, PARTITION BY, ORDER BY, TAGS (or an equivalent),
+    and ``slimit`` and ``soffset``."""
 
     windowed: bool = False
     partitioned: bool = False
@@ -28,7 +28,7 @@ class Clauses:
 
 
 def check_clauses(scope: Scope, ctx: Context) -> None:
-    """Note the SELECT's clauses; :raises SqlError: with the place of one that cannot stand here."""
+    """Note the SELECT's clauses; :raises SqlError: with the place of a clause that cannot stand here."""
     select, found = scope.select, scope.record(Clauses)
     found.windowed = select.args.get("window_clause") is not None
     found.partitioned = bool(select.args.get("partition_by"))
@@ -61,7 +61,7 @@ def _whole(node: exp.Expr) -> bool:
 
 
 def _check_fill(select: exp.Select) -> None:
-    """FILL belongs to INTERVAL; beside RANGE it is INTERP's."""
+    """FILL belongs to INTERVAL; beside RANGE it belongs to INTERP."""
     fill = select.args.get("fill")
     if fill is None or select.args.get("range_clause") is not None:
         return
@@ -72,10 +72,10 @@ def _check_fill(select: exp.Select) -> None:
 
 
 def _lists_tables(select: exp.Expr, ctx: Context) -> bool:
-    """Whether a user asks which tables there are: DISTINCT or GROUP BY over ``tbname`` and tags alone, WHERE
-    likewise. As in TDengine the answer has the tables without rows, too.
+    """Whether a user asks which tables exist: DISTINCT or GROUP BY over ``tbname`` and tags alone, and
+    likewise WHERE. As in TDengine, the answer includes tables without rows.
 
-    A stream reads rows, which tell when it must calculate again.
+    In a stream such a query reads rows, since these tell when it must calculate again.
     """
     source = select.args.get("from_")
     named = source is not None and isinstance(source.this, exp.Table) and source.this

@@ -19,13 +19,13 @@ _EXPLAIN = re.compile(r"\s*explain(\s+analyze)?(\s+verbose\s+(true|false))?\s+",
 
 
 def explained(sql: str) -> tuple[str, Position] | None:
-    """The query that EXPLAIN asks about, and where it begins; None for another statement."""
+    """The query that EXPLAIN asks about, and where it begins; None for any other statement."""
     found = _EXPLAIN.match(sql)
     return None if found is None else (sql[found.end() :], position_at(sql, found.end()))
 
 
 def explain(plan: Plan) -> Plan:
-    """The plan of a query that gives the plan's text, a line a row. It reads nothing."""
+    """The plan of a query that gives the plan's text, one row for each line. It reads nothing."""
     lines = [*spark_text(plan.one_tree, pretty=True).split("\n"), *map(_source, plan.sources)]
     values = exp.values(
         [(i, exp.Literal.string(line)) for i, line in enumerate(lines)], alias="_plan", columns=["n", "line"]

@@ -1,6 +1,6 @@
-"""FORCE_OUTPUT: the one row of a trigger whose query gives none (seed 000, control options).
+"""FORCE_OUTPUT: the one row for a trigger whose query gives none (seed 000, control options).
 
-Columns that are the same whatever the tables hold (constants and placeholders, alone or calculated with)
+Columns that are the same whatever the tables hold (constants and placeholders, alone or in calculations)
 keep their value; all others are NULL.
 """
 
@@ -13,15 +13,15 @@ from millrace_core.plan.shape import set_wise
 from millrace_core.plan.types.typed import cast
 
 _VARYING = (exp.Column, exp.AggFunc, exp.Window, exp.Star, exp.Subquery, exp.Select)
-"""What an expression must not contain to be the same over any rows."""
+"""What an expression must not contain if it is to be the same over any rows."""
 SUBQUERY = "_sub"
-"""How the relations that stand for the user's own subqueries begin."""
+"""How names of relations for the user's own subqueries begin."""
 
 
 def forced_row(planned: exp.Expr) -> exp.Expr:
     """The tree of the forced rows, one for each trigger of ``_trig``.
 
-    ``planned``: the query in its one-by-one shape. Of a UNION the first SELECT's constants count.
+    ``planned``: the query in its one-by-one shape. In a UNION the constants of the first SELECT count.
     """
     select = _first(planned)
     results: list[Result] = planned.meta["results"]
@@ -30,7 +30,7 @@ def forced_row(planned: exp.Expr) -> exp.Expr:
         _named(cast(constants.get(result.alias, exp.Null()), result.typed), result.alias)
         for result in results
     ]
-    # what is left is NOTIFY's condition: over the forced row
+    # the rest is NOTIFY's condition, over the forced row
     columns += [
         _named(extra.this.transform(_without_columns), extra.alias)
         for extra in select.expressions[len(results) :]
@@ -45,7 +45,7 @@ def _first(tree: exp.Expr) -> exp.Select:
 
 
 def _constants(select: exp.Select) -> dict[str, exp.Expr]:
-    """By name, the results that are constant; a constant of the user's own subquery is one outside too."""
+    """The constant results by name; a constant of the user's own subquery is constant outside as well."""
     inside: dict[tuple[str, str], exp.Expr] = {}
     for place in [select.args.get("from_"), *(select.args.get("joins") or [])]:
         source = place.this if place is not None else None

@@ -1,7 +1,7 @@
-"""How much larger than its text a query may become.
+"""Limits how much larger than its text a query may become.
 
-Some of Spark's expressions have an argument several times. In calls inside one another that doubles it again
-and again: a dozen of them would take all memory before Spark has seen any.
+Some of Spark's expressions repeat an argument. In nested calls this doubles the argument again and again: a
+dozen of them would use up all memory before Spark has seen any.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.query.nodes import position_of
 
 MOST_GROWN = 50_000
-"""Nodes that a query may have beyond those of its text, and of what each of these becomes by itself."""
+"""Nodes that a query may have in addition to those of its text and PER_NODE for each of these."""
 PER_NODE = 20
 LARGE = 1_000
-"""Nodes of arguments from which on it is found out first how often a call has them."""
+"""If arguments have this many nodes, the call is first checked for how often it would repeat them."""
 _SIZE = "size"
 
 
 @dataclass(slots=True)
 class Growth:
-    """Of one query. ``visited``: nodes of its text; ``made``: others."""
+    """The growth of one query. ``visited``: nodes of its text; ``made``: other nodes."""
 
     visited: int = 0
     made: int = 0
 
     def add(self, nodes: int, at: exp.Expr) -> None:
-        """So many are made; :raises SqlError: TOO_LARGE, at the place, if these are too many."""
+        """So many nodes are made; :raises SqlError: TOO_LARGE, with the place, if that is too many."""
         self.made += nodes
         self.check(0, at)
 
     def copied(self, node: exp.Expr, times: int, at: exp.Expr) -> None:
-        """A typed node is about to be copied so often; :raises SqlError: likewise."""
+        """A typed node is about to be copied this often; :raises SqlError: likewise."""
         self.visited += 1
         self.add(size_of(node) * times, at)
 
     def check(self, nodes: int, at: exp.Expr) -> None:
-        """:raises SqlError: likewise, before they are made."""
+        """:raises SqlError: likewise, before these nodes are made."""
         if self.made + nodes > MOST_GROWN + PER_NODE * self.visited:
             raise SqlError(
                 ErrorCode.TOO_LARGE,
@@ -50,7 +50,7 @@ class Growth:
 
 
 def size_of(node: exp.Expr) -> int:
-    """How many nodes it has; those below one that was :func:`measured` are not counted again."""
+    """The number of nodes; nodes below one that was :func:`measured` are not counted again."""
     found, below = 1, list(node.iter_expressions())
     while below:
         one = below.pop()
@@ -62,7 +62,7 @@ def size_of(node: exp.Expr) -> int:
 
 
 def measured(node: exp.Expr) -> int:
-    """Its size, which is kept with it, and with its copies."""
+    """The size of the node; it is stored with the node, and so with its copies."""
     found = node.meta[_SIZE] = size_of(node)
     return found
 

@@ -1,4 +1,4 @@
-"""What tells the rows apart that a SELECT gives."""
+"""What tells the rows of a SELECT's result apart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from sqlglot import exp
 
 @dataclass
 class Keys:
-    """Over the rows or groups that a SELECT gives: ``order`` tells them apart, in their order; ``parts`` are
-    the expressions of its partitions. ``windows``: how many of the last of PARTITION BY are its windows'."""
+    """Columns over the rows or groups that a SELECT gives: ``order`` tells these apart, and orders them;
+    ``parts`` are the expressions of its partitions. ``windows``: how many of the last PARTITION BY
+    expressions come from windows."""
 
     order: list[exp.Column] = field(default_factory=list)
     parts: list[exp.Expr] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Nested SELECTs over the rows of a query, for functions that look at neighbouring rows.
 
-The innermost level reads the query's own FROM and WHERE; each further one reads the level below it, called
-``_ser``, and adds window functions to it. Every level hands on all columns of the one below.
+The innermost level has the query's own FROM and WHERE. Each further level reads the level below it, called
+``_ser``, and adds window functions to it. Every level hands on all columns of the level below.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _FRAMES: dict[Frame, dict[str, str]] = {
 
 
 def row_order(scope: Scope) -> list[exp.Column]:
-    """What tells the order of the SELECT's rows: its time, ``tbname`` where tables can have equal times.
+    """The columns that order the SELECT's rows: its time, and ``tbname`` where tables can have equal times.
 
-    A query in FROM has no ``tbname``: there all its columns count, its time first (rows that were cut into
-    windows have no columns but those of the SELECT: there the time alone).
+    A query in FROM has no ``tbname``: all its columns count instead, with its time first. (Rows that were cut
+    into windows have only the SELECT's columns, so there the time alone counts.)
     """
     timed = scope.timed
     found: list[exp.Column] = []
@@ -48,7 +48,7 @@ def _order_names(relation: Relation) -> list[str]:
 
 
 def carry(select: exp.Select, outer: exp.Select) -> None:
-    """What concerns the result goes to the outermost level."""
+    """Move the clauses that concern the result to the outermost level."""
     for key in ("distinct", "order", "limit", "offset", "slimit", "soffset"):
         outer.set(key, select.args.get(key))
         select.set(key, None)
@@ -85,7 +85,7 @@ def over(
 
 
 def last_known(node: exp.Expr) -> exp.Expr:
-    """The window function that gives the last value that is not NULL."""
+    """The window function that gives the last value other than NULL."""
     return exp.IgnoreNulls(this=exp.LastValue(this=node))
 
 
@@ -98,7 +98,7 @@ def when(condition: exp.Expr, value: exp.Expr, otherwise: exp.Expr | None = None
 
 
 class Levels:
-    """The levels while they are made. ``time``: the rows' time, if they have one."""
+    """The levels while they are being made. ``time``: the rows' time, if they have one."""
 
     def __init__(self, keys: Sequence[exp.Expr], order: Sequence[exp.Column], timed: bool) -> None:
         self._levels: list[list[tuple[str, exp.Expr]]] = [[]]
@@ -109,11 +109,11 @@ class Levels:
         self.time = named[0] if timed else None
 
     def base(self, node: exp.Expr) -> exp.Column:
-        """A column of the innermost level with this value; the same one for the same expression."""
+        """A column of the innermost level with this value; equal expressions share one column."""
         return self._named(0, node, node.meta.get("typed"))
 
     def add(self, level: int, node: exp.Expr) -> exp.Column:
-        """A column of a level from 1 on, made of columns of the levels below it."""
+        """A column of a level above the innermost one, made from columns of the levels below it."""
         while len(self._levels) <= level:
             self._levels.append([])
         return self._named(level, node, None)
@@ -133,7 +133,7 @@ class Levels:
         order: Sequence[exp.Ordered] | None = None,
         within: Sequence[exp.Expr] = (),
     ) -> exp.Window:
-        """A window function over the rows of the partition, or of the same ``within``, in their order."""
+        """A window function over the partition's rows in order, or over those with the same ``within``."""
         found = self.ordered() if order is None else order
         return over(function, [*self.keys, *within], found, frame)
 
@@ -144,13 +144,13 @@ class Levels:
         return [descending(node.copy()) for node in self.order]
 
     def ticket(self) -> exp.Expr:
-        """A text that is another for every row, and looks random."""
+        """A text that differs for every row, and looks random."""
         parts = [_text(node) for node in self.order]
         joined = exp.Anonymous(this="CONCAT_WS", expressions=[exp.Literal.string("/"), *parts])
         return exp.Anonymous(this="MD5", expressions=[joined])
 
     def select(self, base: exp.Select) -> exp.Select:
-        """The levels as one SELECT, the innermost one made of ``base`` with its results replaced."""
+        """The levels as one SELECT; the innermost is ``base`` with its results replaced."""
         base.set("expressions", [alias(name, node) for name, node in self._levels[0]])
         made = base
         names = [name for name, _ in self._levels[0]]
@@ -163,8 +163,8 @@ class Levels:
 
 
 def over_level(node: exp.Expr, place: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
-    """The expression over the columns of the level below it, from the outside in: what ``place`` gives stands
-    for a part; None: its own parts are asked."""
+    """Rewrite the expression for the columns of the level below, from the outside in. A part is replaced by
+    what ``place`` gives for it; if that is None, the part's own parts are tried."""
     found = place(node)
     if found is not None:
         return found

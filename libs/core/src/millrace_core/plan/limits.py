@@ -1,6 +1,6 @@
 """The pass for LIMIT and OFFSET of each partition, and SLIMIT and SOFFSET, which count partitions.
 
-The SELECT is numbered: its rows within their partition in the order asked for, its partitions by their keys.
+Rows are numbered within their partition, in the order asked for, and partitions by their keys.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _count(clause: exp.Expr) -> exp.Expr:
 
 
 def _ordered(select: exp.Select) -> list[exp.Ordered]:
-    """The SELECT's order over the level above it, as columns of the SELECT."""
+    """The SELECT's order, as columns of the SELECT seen from the level above it."""
     order = select.args.get("order")
     select.set("order", None)
     found = []
@@ -97,7 +97,7 @@ def _cut(outer: exp.Select, name: str, skipped: int, most: int | None) -> None:
 def _finish(
     select: exp.Select, outer: exp.Select, names: list[str], order: list[exp.Ordered], given: bool
 ) -> None:
-    """Keep what the SELECT was to the query around it: its order, its types, whether it is the root."""
+    """Keep what the SELECT means to the query around it: its order, its types, whether it is the root."""
     keys = [column(PART, NUMBERED), column(ROW, NUMBERED)]
     by = [ascending(key) for key in keys]
     if given:

@@ -1,4 +1,4 @@
-"""What the planner gives: plans, the sources they read, and bounds on the time of the rows they need."""
+"""What the planner produces: plans, the sources they read, and bounds on the times of the rows they need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Comparison = Literal[">=", ">", "<=", "<"]
 
 
 def _divide(a: float, b: float) -> float | None:
-    return None if b == 0 else float(a) / float(b)  # as Spark divides: both sides as DOUBLE
+    return None if b == 0 else float(a) / float(b)  # as Spark divides: with both sides as DOUBLE
 
 
 def _quotient(a: int, b: int) -> int | None:
@@ -50,7 +50,7 @@ _INCLUSIVE: dict[Comparison, Callable[[float], int]] = {
 
 
 _STEP: dict[Comparison, int] = {">=": 0, ">": 1, "<=": 0, "<": -1}
-"""The same for whole numbers: what is added."""
+"""The same for whole numbers, as a summand."""
 _LARGE = 2**61
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
@@ -69,8 +69,8 @@ def evaluate(formula: Formula, row: Mapping[str, object]) -> float | None:
 
 
 def _whole_numbers(formula: Formula, rows: pl.DataFrame) -> pl.Series | None:
-    """The values of a sum or difference of whole numbers, for each row; None of any other formula, and where
-    a value would be too large to be added to."""
+    """For each row the value of a sum or difference of whole numbers. None for any other formula, and if a
+    value would be too large to be added to."""
     match formula:
         case ("const", int(value)) if abs(value) < _LARGE:
             found = pl.repeat(value, len(rows), dtype=pl.Int64, eager=True)
@@ -99,13 +99,13 @@ def references(formula: Formula) -> frozenset[str]:
 class Bound:
     """An inclusive bound on a source's time column, in ticks of the source's table.
 
-    ``terms``: comparisons ``time <comparison> formula`` that all hold, all of one direction.
+    ``terms``: comparisons ``time <comparison> formula``, which must all hold; all have the same direction.
     """
 
     terms: tuple[tuple[Comparison, Formula], ...]
 
     def evaluate(self, row: Mapping[str, int | None]) -> int | None:
-        """The bound for a trigger (a row of :func:`trigger_relation`); None where it does not bound."""
+        """The bound for a trigger (a row of :func:`trigger_relation`); None if there is no bound."""
         found = [
             _INCLUSIVE[comparison](value)
             for comparison, formula in self.terms
@@ -116,7 +116,7 @@ class Bound:
         return max(found) if self.terms[0][0][0] == ">" else min(found)
 
     def evaluate_all(self, rows: pl.DataFrame, none: int) -> npt.NDArray[np.int64]:
-        """:meth:`evaluate` for each row of a trigger relation; ``none`` where it does not bound."""
+        """As :meth:`evaluate`, for each row of a trigger relation; ``none`` if there is no bound."""
         columns = [_whole_numbers(formula, rows) for _, formula in self.terms]
         if any(column is None for column in columns):
             names = sorted(self.references)
@@ -142,14 +142,14 @@ class SourceUse:
     """A relation that the generated SQL reads, and the rows it must hold.
 
     ``relation``: the name in the SQL. ``kind``: ``table``; ``trows``, the trigger's own rows; ``system``, a
-    table of information_schema. ``child``: the only child table read. ``own_table``: the group's own table
-    only (``%%tbname``). ``group_tags``: only the child tables of the group, which is one by tags.
+    table of information_schema. ``child``: the only child table that is read. ``own_table``: only the group's
+    own table (``%%tbname``). ``group_tags``: only the child tables of the group, which is a group by tags.
     ``tag_equals``: (tag, n) for each ``tag = %%n`` that every row must meet. ``low``/``high``: bounds on the
-    table's key; a relation may hold more rows than they say, the SQL filters again, except for ``own_table``,
-    ``group_tags`` and the bounds of ``trows``, which must be exact. ``written``: only the rows that were
-    written between the trigger before and this one, whatever their times are (``TriggerEvent.written``).
-    ``correlated``: another trigger needs other rows. ``columns``: what the relation has, ``tbname`` and tags
-    included.
+    table's key. A relation may hold more rows than these say, since the SQL filters again; but ``own_table``,
+    ``group_tags`` and the bounds of ``trows`` must be exact. ``written``: only the rows that were written
+    between the previous trigger and this one, whatever their times are (``TriggerEvent.written``).
+    ``correlated``: each trigger needs different rows. ``columns``: the relation's columns, including
+    ``tbname`` and tags.
     """
 
     relation: str
@@ -180,14 +180,13 @@ class SourceUse:
 class Plan:
     """A query, ready to run.
 
-    ``sources``: what must be there. ``result``: names and types of the result's columns, in order; the
-    SQL's columns have these names too, but equal names get a ``#2`` there. ``uses``: placeholders.
-    ``precision``: of all TIMESTAMP columns of the result. ``notify``: the SQL gives one more column,
-    ``_notify`` (boolean), after the result's. ``failed``: the last column is ``_failed``, the text of what
-    went wrong in a partition of the query; a row with one has no result. Trees are sqlglot's, with
-    ``exp.Placeholder`` in ``one_tree``.
-    ``set_tree``: None of a user's query. ``forced_tree``: with FORCE_OUTPUT, the row of a trigger whose query
-    gives none.
+    ``sources``: what must be there. ``result``: names and types of the result's columns, in order; the SQL's
+    columns have these names too, but equal names get a ``#2`` there. ``uses``: placeholders. ``precision``:
+    that of all TIMESTAMP columns of the result. ``notify``: the SQL gives one more column, ``_notify``
+    (boolean), after the result's. ``failed``: the last column is ``_failed``, a text that says what went
+    wrong in a partition of the query; a row that has one has no result. Trees are sqlglot's, with
+    ``exp.Placeholder`` in ``one_tree``. ``set_tree``: None for a user's query. ``forced_tree``: with
+    FORCE_OUTPUT, the row for a trigger whose query gives none.
     """
 
     sources: tuple[SourceUse, ...]
@@ -206,8 +205,8 @@ class Plan:
 
     @cached_property
     def set_sql(self) -> str | None:
-        """Spark SQL for many triggers at once: relations have ``_tid``, ``_trig`` is there, the result
-        begins with ``_tid``. None of a user's query."""
+        """Spark SQL for many triggers at once: relations have ``_tid``, ``_trig`` exists, and the result
+        begins with ``_tid``. None for a user's query."""
         return None if self.set_tree is None else spark_text(self.set_tree)
 
     @cached_property
@@ -225,12 +224,12 @@ class Plan:
 class OutputPlan:
     """Spark SQL over ``_grp(_gid, _tbname, _g1, …)`` that names and tags the groups' sub-tables.
 
-    It gives ``_gid``, ``_subtable`` (text; NULL: the name is made up) and one column for each of ``tags``, of
-    the type ``types`` says; and, if ``checked``, ``_lost``: a text where a tag cannot hold the group's value.
-    ``constant``: the name, where it is the same for all groups.
+    It gives ``_gid``, ``_subtable`` (text; NULL: the name is made up) and one column for each of ``tags``,
+    with its type in ``types``. If ``checked``, it also gives ``_lost``: a text if a tag cannot hold the
+    group's value. ``constant``: the name, if it is the same for all groups.
 
-    Of an output that ``converts`` the values have the types of their expressions, and the tag of the groups'
-    ids is not among ``tags``: it is not calculated.
+    If the output ``converts``, values have the types of their expressions; the tag of the groups' ids is then
+    not among ``tags``, because it is not calculated.
     """
 
     sql: str

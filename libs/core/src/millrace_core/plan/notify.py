@@ -1,8 +1,8 @@
-"""NOTIFY's WHERE: a condition over columns of the result, by the names that SELECT gives them, or of
+"""NOTIFY's WHERE: a condition over columns of the result, by the names that SELECT gives them, or over
 constants.
 
-Over columns it is not met by an event without a result; one of constants applies to every event, those that
-are not calculated too (SEMANTICS, "Notifications").
+Over columns, an event without a result does not meet it. A condition over constants applies to every event,
+even to those that are not calculated (SEMANTICS, "Notifications").
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from millrace_core.plan.types.typed import fail
 
 
 def add_notify(scope: Scope, ctx: Context) -> None:
-    """The condition becomes a last result column ``_notify``. One of constants does not: it applies to events
-    without a result as well (:func:`of_constants`).
+    """Add the condition as a last result column ``_notify``. A condition over constants is not added, because
+    it also applies to events without a result (:func:`of_constants`).
 
     :raises SqlError: UNKNOWN_COLUMN for what is not a column of the result, NOT_ALLOWED for a placeholder.
     """
@@ -41,7 +41,8 @@ def add_notify(scope: Scope, ctx: Context) -> None:
 
 
 class _Columns:
-    """The columns of a result: by their names, or, without an alias, written as in SELECT (``avg(v)``)."""
+    """The columns of a result: by their names, or, if they have no alias, as written in SELECT
+    (``avg(v)``)."""
 
     def __init__(self, scope: Scope) -> None:
         selected = scope.select.expressions
@@ -50,7 +51,7 @@ class _Columns:
         self.used = False
 
     def put_in(self, node: exp.Expr) -> exp.Expr:
-        """What stands for a part of the condition: the expression of the column that it names."""
+        """What replaces a part of the condition: the expression of the column that it names."""
         found = self._named(node)
         if found is not None:
             self.used = True
@@ -72,7 +73,7 @@ class _Columns:
 
 
 def of_constants(spec: StreamSpec) -> StreamSpec:
-    """A stream like this one whose query is NOTIFY's WHERE: one row, with one flag."""
+    """A stream like this one, but with NOTIFY's WHERE as its query: one row with one flag."""
     assert spec.notify is not None, "who has no NOTIFY has no condition"
     query = f"SELECT {spec.notify.where}"
     options = msgspec.structs.replace(spec.options, force_output=False)

@@ -1,4 +1,4 @@
-"""Planning: a query goes through :data:`PASSES`, SELECT by SELECT, the inner ones first."""
+"""Planning: a query goes through :data:`PASSES`, one SELECT after another, the inner ones first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Pass = Callable[[Scope, Context], None]
 
 
 def type_results(scope: Scope, ctx: Context) -> None:
-    """Cast the results to exactly their types, timestamps to the query's precision."""
+    """Cast the results to exactly their types, and timestamps to the query's precision."""
     root = scope.select.meta.get("root")
     for i, (projection, result) in enumerate(zip(scope.select.expressions, scope.results, strict=False)):
         type_ = result.typed
@@ -61,8 +61,8 @@ def _differs(node: exp.Expr, type_: Typed) -> bool:
 
 
 def order_rows(scope: Scope, ctx: Context) -> None:
-    """Rows of one table come in its time's order, those of a join in that of the table that drives it,
-    windows in theirs, unless the query says otherwise."""
+    """Order the rows, unless the query does: those of one table by its time, those of a join by the time of
+    the table that drives it, windows by their own."""
     select = scope.select
     if select.args.get("order") is not None or select.args.get("distinct"):
         return
@@ -110,11 +110,11 @@ PASSES: tuple[Pass, ...] = (
     order_rows,
     limit_partitions,
 )
-"""Every pass takes a SELECT's scope and the query's surroundings, and rewrites the SELECT."""
+"""Every pass gets the scope of a SELECT and the context of the query, and rewrites the SELECT."""
 
 
 def plan(tree: exp.Expr, ctx: Context) -> Plan:
-    """Plan a parsed query in its surroundings.
+    """Plan a parsed query in its context.
 
     :raises SqlError: with the place of what is wrong.
     """
@@ -122,7 +122,7 @@ def plan(tree: exp.Expr, ctx: Context) -> Plan:
     try:
         planned = _planned(tree, ctx)
     except RecursionError:
-        # within the limits of the text, and still deeper once functions have become Spark's
+        # within the limits of the text, but deeper once functions have become Spark's
         raise too_deep(position_of(tree)) from None
     results: list[Result] = planned.meta["results"]
     return Plan(
@@ -219,13 +219,13 @@ def _order_union(ordered: exp.Expr, results: list[Result]) -> None:
 
 
 def seen_of(definitions: Definitions, tree: exp.Expr, database: str | None) -> Catalog:
-    """What the query names of the catalog, which is enough to plan it."""
+    """The part of the catalog that the query names, which is enough to plan it."""
     names = {
         (node.db or database or "", node.name)
         for node in tree.find_all(exp.Table)
         if isinstance(node.this, exp.Identifier)
     }
-    lists = ("operation_modifiers", "distinct", "group")  # of which one may ask for a super table's children
+    lists = ("operation_modifiers", "distinct", "group")  # each of these may ask for a super table's children
     families = any(select.args.get(key) for select in tree.find_all(exp.Select) for key in lists)
     return definitions.part(sorted(names), families=families)
 
@@ -234,9 +234,9 @@ def plan_query(
     sql: str, database: str | None, definitions: Definitions, timezone: str, now_ns: int,
     user: str | None = None,
 ) -> Plan:  # fmt: skip
-    """Plan a user's SELECT, or the rows of its EXPLAIN: no placeholders; run ``one_sql({})``.
+    """Plan a user's SELECT, or the rows of its EXPLAIN. It has no placeholders: run ``one_sql({})``.
 
-    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means; ``user``: who asks. The
+    ``database``: the one that unqualified names mean; ``now_ns``: what ``now`` means; ``user``: who asks. The
     ``definitions`` are asked once, for what the query names.
 
     :raises SqlError: with the place of what is wrong.
@@ -251,11 +251,11 @@ def plan_query(
 
 
 def _precision(tree: exp.Expr, database: str | None, catalog: Catalog) -> Precision:
-    """That of the first table's database."""
+    """The precision of the first table's database."""
     precision = catalog.databases[database].precision if database in catalog.databases else "ms"
     tables = list(tree.find_all(exp.Table))
     for table in tables:
         name = table.args["db"].name if table.args.get("db") else database
         if name in catalog.databases:
             return catalog.databases[name].precision
-    return "ms" if tables else precision  # information_schema alone
+    return "ms" if tables else precision  # only tables of information_schema

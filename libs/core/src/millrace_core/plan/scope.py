@@ -1,4 +1,4 @@
-"""What is known while a query is planned: the query's surroundings, and the relations a SELECT can name."""
+"""What is known while a query is planned: the query's context, and the relations that a SELECT can name."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from millrace_core.plan.types.typed import TBNAME, Typed, with_type
 
 R = TypeVar("R")
 TimeBounds = tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]]
-"""Lower and upper comparisons of a time column."""
+"""Lower and upper bounds on a time column, as comparisons."""
 
 
 @dataclass
 class SourceDraft:
-    """A source while its use becomes known; see :class:`SourceUse`."""
+    """A source while it is found out how it is used; see :class:`SourceUse`."""
 
     relation: str
     kind: Literal["table", "trows", "system"]
     table: Table | None
     order: tuple[str, ...]
-    """All columns it could have, in order."""
+    """All columns that it could have, in order."""
     child: str | None = None
     own_table: bool = False
     group_tags: bool = False
@@ -40,7 +40,7 @@ class SourceDraft:
     high: list[tuple[Comparison, Formula]] = field(default_factory=list)
 
     def use(self) -> SourceUse:
-        columns = self.columns or {self.order[0]}  # count(*) needs no column, a relation does
+        columns = self.columns or {self.order[0]}  # count(*) needs no column, but a relation does
         return SourceUse(
             relation=self.relation,
             kind=self.kind,
@@ -58,8 +58,8 @@ class SourceDraft:
 
 @dataclass
 class Relation:
-    """Something in FROM. ``names``: how the query may call it; ``alias``: its name in the generated SQL;
-    ``columns``: all it has, ``visible``: those that ``*`` means; ``key``: its time column."""
+    """Something in FROM. ``names``: what the query may call it; ``alias``: its name in the generated SQL;
+    ``columns``: all that it has, ``visible``: those that ``*`` means; ``key``: its time column."""
 
     names: tuple[str, ...]
     alias: str
@@ -75,12 +75,12 @@ class Relation:
 
     @property
     def many_tables(self) -> bool:
-        """Whether rows of several child tables, hence with equal times, can be in it."""
+        """Whether it can hold rows of several child tables, which may have equal times."""
         draft = self.draft
         return bool(draft and draft.table and draft.table.tags and not draft.child and not draft.own_table)
 
     def order(self) -> exp.Expr:
-        """What tells the order of its rows in time, ties between tables included."""
+        """The expression that orders its rows in time, also where tables have equal times."""
         assert self.key is not None
         if self.many_tables:
             return exp.Struct(expressions=[self.column(self.key), self.column("tbname")])
@@ -89,10 +89,10 @@ class Relation:
 
 @dataclass
 class Scope:
-    """One SELECT: its relations, and the results it turned out to have.
+    """One SELECT: its relations, and the results that it gives.
 
-    ``driving``: the relation on the right of its RIGHT JOIN. What a pass learns of a clause and a later one
-    needs is a record of its own type, defined beside the clause's pass and kept here.
+    ``driving``: the relation on the right of its RIGHT JOIN. What one pass learns about a clause, and a later
+    one needs, is a record with a type of its own, which is defined beside the clause's pass and kept here.
     """
 
     select: exp.Select
@@ -102,7 +102,7 @@ class Scope:
     _records: dict[type, object] = field(default_factory=dict)
 
     def note(self, record: object) -> None:
-        """Keep a record for later passes, in place of an earlier one of its type."""
+        """Keep a record for later passes; it replaces an earlier one of the same type."""
         self._records[type(record)] = record
 
     def found(self, kind: type[R]) -> R | None:
@@ -110,7 +110,7 @@ class Scope:
         return next((record for record in self._records.values() if isinstance(record, kind)), None)
 
     def record(self, kind: type[R]) -> R:
-        """The record of this type, made with its defaults if no pass has noted one."""
+        """The record of this type; made with its defaults if no pass has noted one."""
         record = self.found(kind)
         if record is None:
             record = kind()
@@ -119,7 +119,7 @@ class Scope:
 
     @property
     def timed(self) -> Relation | None:
-        """The relation whose time column ``_c0`` means: that which drives a join, else the first."""
+        """The relation whose time column ``_c0`` means: the one that drives a join, else the first."""
         if self.driving is not None and self.driving.key is not None and self.driving in self.relations:
             return self.driving
         return next((relation for relation in self.relations if relation.key is not None), None)
@@ -140,13 +140,13 @@ class Result:
 
 @dataclass
 class Context:
-    """The surroundings of a query.
+    """The context of a query.
 
-    ``placeholders``: those allowed, with their types; ``partition``: the stream's grouping columns;
-    ``source``: its trigger table; ``trows``: bounds of ``%%trows``; ``trows_written``: the log tells them
-    instead; ``pre_filter``: a condition on ``%%trows``; ``now``: nanoseconds since the epoch; ``user``: who
-    asks, None in a stream; ``notify``: NOTIFY's WHERE; ``force_output``: the option; ``growth``: how large
-    the query has become.
+    ``placeholders``: those that are allowed, with their types; ``partition``: the stream's grouping columns;
+    ``source``: its trigger table; ``trows``: bounds of ``%%trows``; ``trows_written``: the log tells which
+    rows these are instead; ``pre_filter``: a condition on ``%%trows``; ``now``: nanoseconds since the epoch;
+    ``user``: who asks, None in a stream; ``notify``: NOTIFY's WHERE; ``force_output``: whether the option is
+    set; ``growth``: how large the query has become.
     """
 
     catalog: Catalog
@@ -191,22 +191,22 @@ def table_columns(table: Table) -> dict[str, Typed]:
 
 
 def put(node: exp.Expr, new: exp.Expr) -> None:
-    """Put another node in this one's place. ``replace`` does so too, but in a list it numbers all the others
-    anew: replacing each of thousands of columns would take the square of their number."""
+    """Put another node in the place of this one. ``replace`` does this too, but in a list it renumbers all
+    others: replacing thousands of columns this way would take quadratic time."""
     parent, key, at = node.parent, node.arg_key, node.index
     if parent is None or key is None or at is None:
         node.replace(new)
         return
     parent.args[key][at] = new
     new.parent, new.arg_key, new.index = parent, key, at
-    parent.set("", None)  # nothing, save that kept hashes are forgotten
+    parent.set("", None)  # does nothing but drop cached hashes
 
 
 _LEFT = (exp.Identifier, exp.Subquery, exp.Select, exp.SetOperation)
 
 
 def own(select: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes of a SELECT without those of the queries inside it, level by level; names are left out."""
+    """The nodes of a SELECT, level by level, without those of the queries inside it; names are left out."""
     level = [select]
     while level:
         below: list[exp.Expr] = []
@@ -219,7 +219,7 @@ def own(select: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
-    """The parts of a condition that are joined by AND."""
+    """The parts of a condition that AND joins."""
     match condition:
         case None:
             return

@@ -1,7 +1,7 @@
-"""From the planned query, its two shapes: for one trigger, and for a set of triggers at once.
+"""Gives a planned query its two shapes: for one trigger, and for a set of triggers at once.
 
-In the set-oriented shape every relation has ``_tid``, the number of the trigger that its rows are for, and so
-has every result. Placeholders become columns of ``_trig``, joined where they are used.
+In the set-oriented shape every relation, and every result, has ``_tid``: the number of the trigger that a row
+is for. Placeholders become columns of ``_trig``, which is joined where they are used.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from millrace_core.plan.types.typed import number
 
 TID, TRIG = "_tid", "_trig"
 _NOTES = ("root", "global", "always", "inner", "constant", "zero", "result")
-"""What the passes noted at nodes, and is read here."""
+"""Notes that the passes left at nodes, and that are read here."""
 
 
 def set_wise(tree: exp.Expr) -> exp.Expr:
     """The query for many triggers: its first column is ``_tid``."""
     made = _query(_copied(tree))
     if isinstance(made, exp.Select) and made.meta.get("global"):
-        return made  # one row a trigger: no order to keep
+        return made  # one row for each trigger: there is no order to keep
     order = made.args.get("order")
     if isinstance(made, exp.Select) and order is None:
         return made
@@ -31,8 +31,8 @@ def set_wise(tree: exp.Expr) -> exp.Expr:
 
 
 def _copied(tree: exp.Expr) -> exp.Expr:
-    """A copy of a planned tree with those of its notes that count here: a deep copy of all of them would take
-    longer than the planning."""
+    """A copy of a planned tree with only those of its notes that are read here: a deep copy of all notes
+    would take longer than the planning itself."""
     root = tree.__class__()
     stack = [(tree, root)]
     while stack:
@@ -91,7 +91,7 @@ def _select(select: exp.Select) -> exp.Select:
     for node in placeholders:
         replacement = column(column_of(node.name), TRIG)
         parent = node.parent
-        # the cast gave a constant its type; the column has it
+        # a cast gave the constant its type, which the column has anyway
         (parent if isinstance(parent, exp.Cast) else node).replace(replacement)
     for window in list(own(select)):
         if isinstance(window, exp.Window):
@@ -116,7 +116,7 @@ def _tid_of(place: exp.Expr) -> exp.Column:
 
 
 def _joined(select: exp.Select, placeholders: bool) -> exp.Expr:
-    """Join the relations on the trigger too, and the triggers themselves where their values are used."""
+    """Join the relations on the trigger as well, and the triggers themselves if their values are used."""
     first, *joins = _places(select)
     tid: exp.Expr = _tid_of(first)
     for join in joins:
@@ -130,15 +130,15 @@ def _joined(select: exp.Select, placeholders: bool) -> exp.Expr:
         same = exp.EQ(this=column(TID, TRIG), expression=tid.copy())
         triggers = exp.Join(this=_table(TRIG), on=same)
         joined = select.args.get("joins") or []
-        # the number of an outer join is known behind it only
+        # the trigger's number in an outer join is known only after the join
         outer = not isinstance(tid, exp.Column) or tid.table != first.this.alias_or_name
         select.set("joins", [*joined, triggers] if outer else [triggers, *joined])
     return tid
 
 
 def _hand_values(select: exp.Select, join: exp.Expr) -> None:
-    """The values of the triggers that the condition of a RIGHT or FULL join uses come with its rows: the
-    triggers themselves can be joined behind it only."""
+    """Add to the rows of a RIGHT or FULL join the trigger values that its condition uses: the triggers
+    themselves can only be joined after it."""
     on, alias = join.args.get("on"), join.this.alias_or_name
     nodes = list(on.find_all(exp.Placeholder)) if on is not None else []
     if not nodes:
@@ -147,7 +147,7 @@ def _hand_values(select: exp.Select, join: exp.Expr) -> None:
     columns: dict[str, exp.Expr] = {name: column(name, alias) for name in used}
     for node in nodes:
         name = column_of(node.name)
-        # the cast gave a constant its type
+        # a cast gave the constant its type
         value = node.parent if isinstance(node.parent, exp.Cast) else node
         columns[name] = value.copy()
         value.replace(column(name, alias))
@@ -162,7 +162,7 @@ def _hand_values(select: exp.Select, join: exp.Expr) -> None:
 
 
 def _tid_after(side: str | None, tid: exp.Expr, other: exp.Column) -> exp.Expr:
-    """The trigger of a row of a join: that of the side that always has a row."""
+    """The trigger of a join's row: that of the side that always has a row."""
     match (side or "").upper():
         case "RIGHT":
             return other.copy()
@@ -172,11 +172,11 @@ def _tid_after(side: str | None, tid: exp.Expr, other: exp.Column) -> exp.Expr:
 
 
 def _left_of_triggers(select: exp.Select) -> exp.Column:
-    """A count gives a row to every trigger: 0 where there were no rows."""
+    """Give every trigger a row, because of a count: 0 if there were no rows."""
     aggregated = select.args["from_"].this
     same = exp.EQ(this=_tid_of(select.args["from_"]), expression=column(TID, TRIG))
     select.set("from_", exp.From(this=_table(TRIG)))
-    select.set("joins", None)  # what gives the plan for one trigger its row without rows
+    select.set("joins", None)  # these give the plan for one trigger its row without rows
     select.append("joins", exp.Join(this=aggregated, side="LEFT", on=same))
     for node in list(own(select)):
         if node.meta.get("zero"):
@@ -193,7 +193,7 @@ def _group(select: exp.Select, tid: exp.Expr) -> None:
 
 
 def _limited(query: exp.Expr) -> exp.Expr:
-    """LIMIT and OFFSET count within each trigger: rows are numbered in the order asked for."""
+    """Make LIMIT and OFFSET count within each trigger: rows are numbered in the order asked for."""
     limit, offset = query.args.get("limit"), query.args.get("offset")
     if limit is None and offset is None:
         if not query.meta.get("root"):
@@ -207,7 +207,7 @@ def _limited(query: exp.Expr) -> exp.Expr:
     numbered = exp.Window(
         this=exp.RowNumber(), partition_by=[column(TID)], order=exp.Order(expressions=keys) if keys else None
     )
-    # Spark numbers rows only in some order; without one asked for any will do
+    # Spark can only number rows in some order; if none is asked for, any will do
     if not keys:
         numbered.set("order", exp.Order(expressions=[exp.Ordered(this=column(TID), nulls_first=True)]))
     names = [column(name) for name in _names(query)]
@@ -235,7 +235,7 @@ def _names(query: exp.Expr) -> list[str]:
 
 
 def _order_columns(query: exp.Expr, order: exp.Expr | None) -> list[exp.Expr]:
-    """ORDER BY as columns of the query's result; what is none of them becomes one, ``_o#n``."""
+    """ORDER BY as columns of the query's result; other expressions become columns ``_o#n``."""
     keys: list[exp.Expr] = []
     for i, ordered in enumerate(order.expressions if order is not None else []):
         if not ordered.this.meta.get("result"):

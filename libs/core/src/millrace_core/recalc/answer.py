@@ -1,4 +1,4 @@
-"""What a part of a request is answered with: the closed windows around its range, and those that are gone."""
+"""The answer to a part of a request: the closed windows around its range, and those that are gone."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ Window = tuple[int, int]
 
 @dataclass(slots=True)
 class Answer:
-    """``found``: what to tell, group 0, by step; ``rows``: how many were read; ``starts``: between which
-    starts (both included) it says which windows there are, those that are open as well; None: nowhere."""
+    """``found``: what to tell, as group 0, by step. ``rows``: how many were read. ``starts``: the range of
+    starts (both included) for which the answer says which windows exist, open ones included; None: for
+    none."""
 
     found: Occurrences
     rows: int
@@ -45,12 +46,13 @@ def cut_again(
     windower: Windower, part: Part, read: Read, *, changed: bool, told: Collection[Window] = (),
     retracts: bool = False,
 ) -> Answer:  # fmt: skip
-    """Cut the windows around ``[first, last]`` that are closed at ``until``.
+    """Cut the windows around the part's ``[first, last]`` that are closed when T is ``until``.
 
-    ``changed``: rows there came, changed or went (else the user wants them again as they are). ``told``: the
-    windows that were told of before: what touches the range and is not a window any more is invalid.
-    ``retracts``: results there that no longer stand are taken back, before what stands instead is told.
-    Where the part asks for ``open`` windows, those that have not closed are told as they are shown.
+    ``changed``: rows in the range were added, changed or deleted (otherwise the user wants its windows
+    calculated again as they are). ``told``: the windows that were told of before. One of these that touches
+    the range and is no longer a window is told of as invalid. ``retracts``: results in the range that are no
+    longer valid are retracted before their replacements are told. If the part asks for ``open`` windows,
+    those that have not closed are told as they are shown.
     """
     horizon = RANGE if part.open else part.until
     first, last = part.first, min(part.last, horizon)
@@ -62,7 +64,7 @@ def cut_again(
     if changed:
         first, last = reach.affected(stretch, first, last)
     cutter = Cutter(windower, 1, reach.began(stretch, part.first))
-    # what lies up to ``high`` is known: T may be one tick behind it
+    # everything up to ``high`` is known, so T may advance to one tick after it
     upto = np.array([min(part.until, stretch.high + 1)], dtype=np.int64)
     judged = stretch.rows.ts <= part.until
     cut = in_order([cutter.feed(stretch.rows.only(judged)), cutter.advance(upto)])
@@ -74,18 +76,19 @@ def cut_again(
     kept = [found]
     if changed and not reach.fixed:
         low, high = reach.around(found, first, last)
-        # what began before the rows that were read is another change's matter
+        # a window that began before the rows that were read belongs to another change
         known = [window for window in told if window[0] >= stretch.low]
         kept.insert(0, _gone(known, begun.union(cut.start.tolist()), low, high, part.until))
     if retracts:
         low, high = reach.keys(stretch, whole if part.lost else found, first, last)
-        # of what begins behind the rows that were read, and what was asked for, nothing is known here
+        # nothing is known here of windows that begin after the rows that were read and the requested range
         newest = int(stretch.rows.ts.max(initial=max(part.until, last)))
         high = min(high, newest if part.open else reach.last_closed(part.until))
         kept.insert(0, _retracted(low, high, () if part.open or part.lost else begun))
     if part.open:
         shown = shown_windows(cutter, stretch.rows.only(~judged))
-        # one by one none could be told to follow another; how the last one goes on may not have been read
+        # check the touching of all windows together: alone, none would be known to follow another. The rows
+        # with which the last one goes on may not have been read
         every = Occurrences.join((cut.take(cut.kind != OPEN), shown))
         touching = reach.touches(every.start, every.end, first, last)
         kept.append(shown.take(touching[len(every) - len(shown) :]))
@@ -102,13 +105,13 @@ def shown_windows(cutter: Cutter, behind: Rows) -> Occurrences:
     group = np.zeros(len(open_), dtype=np.int64)
     found = Occurrences.join((closed, Occurrences.of(group, group, CLOSE, start, end, rows, DELAY)))
     found.cause = np.full(len(found), DELAY, dtype=np.int64)
-    found.step = np.full(len(found), RANGE, dtype=np.int64)  # behind what has closed
+    found.step = np.full(len(found), RANGE, dtype=np.int64)  # after what has closed
     return found
 
 
 def _retracted(low: int, high: int, open_: Collection[int]) -> Occurrences:
-    """What begins in ``[low, high]``, but for the windows that are ``open_``: the live path tells of these,
-    and perhaps before this."""
+    """Retractions of everything that begins in ``[low, high]``, except for the ``open_`` windows: the live
+    path tells of these, and may have done so before this answer."""
     bounds = [low - 1, *sorted(start for start in open_ if low <= start <= high), high + 1]
     pieces = [(one + 1, next_ - 1) for one, next_ in pairwise(bounds) if one + 1 < next_]
     start, end = (np.array([piece[i] for piece in pieces], dtype=np.int64) for i in (0, 1))
@@ -133,7 +136,7 @@ def _whole(reach: Reach, cut: Occurrences, open_: Sequence[SoFar], first: int, l
 
 
 def _gone(told: Collection[Window], starts: set[int], low: int, high: int, until: int) -> Occurrences:
-    """The windows in ``[low, high]`` that were told of and do not begin there any more."""
+    """The windows in ``[low, high]`` that were told of and no longer begin where they did."""
     gone = sorted(
         (start, end)
         for start, end in told

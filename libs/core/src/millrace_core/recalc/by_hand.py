@@ -1,5 +1,5 @@
-"""What RECALCULATE STREAM comes to: which groups have come as far as its range reaches, and what the user is
-told of the others."""
+"""The outcome of RECALCULATE STREAM: which groups have come as far as its range reaches, and what the user is
+told about the others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from millrace_core.wire.recalc import Part, Request
 
 @dataclass(slots=True)
 class ByHand:
-    """Groups of a stream: those that are ``cut`` again, of them those that have come to a part of the range
-    only (``partly``), and those that are ``ignored``. ``until``: how far the furthest of the last two is, in
-    ticks. ``open_end``: the range had no end."""
+    """Counts of a stream's groups: those that are ``cut`` again, those among them that have covered only a
+    part of the range (``partly``), and those that are ``ignored``. ``until``: how far the furthest group of
+    the latter two kinds has come, in ticks. ``open_end``: the range had no end."""
 
     cut: int = 0
     partly: int = 0
@@ -26,7 +26,7 @@ class ByHand:
     open_end: bool = False
 
     def take(self, request: Request, parts: Iterable[Part]) -> Iterator[Part]:
-        """Pass on the parts of one request that can be cut, and count."""
+        """Pass on the parts of one request that can be cut, and count the groups."""
         asked = request.asked
         self.open_end = self.open_end or (asked is not None and asked[1] >= RANGE)
         if request.left_out is not None:

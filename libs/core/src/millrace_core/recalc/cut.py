@@ -1,4 +1,4 @@
-"""Windows of stored rows: the windowers of the live path over rows that come in order, without a clock."""
+"""Windows of stored rows: the windowers of the live path run over rows in order, without a clock."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from millrace_core.trigger.types.windower import Windower
 
 
 class Cutter:
-    """The memories of ``groups`` groups that have evaluated nothing yet, and how far each has come:
-    ``began``, if T was there before."""
+    """The memories of ``groups`` groups that have evaluated nothing yet, and how far each has come: at first
+    to ``began``, if T had already come that far."""
 
     def __init__(self, windower: Windower, groups: int, began: int | None = None) -> None:
         self.windower = windower
@@ -24,7 +24,8 @@ class Cutter:
         self.last = np.full(groups, NEVER if began is None else began, dtype=np.int64)
 
     def feed(self, rows: Rows) -> Occurrences:
-        """Evaluate rows, none of them older than its group's rows before; T of a group moves along."""
+        """Evaluate rows, none of them older than earlier rows of its group. T of a group moves along with
+        them."""
         group, ts = rows.group, rows.ts
         step = np.arange(len(ts), dtype=np.int64)
         heads = starts_of(group)
@@ -41,7 +42,7 @@ class Cutter:
         )
 
     def advance(self, until: Ints) -> Occurrences:
-        """All rows up to ``until[group]`` have been evaluated: T is there."""
+        """All rows up to ``until[group]`` have been evaluated: move T there."""
         some = np.flatnonzero((self.last != NEVER) & (until > self.last))
         none, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
         moves = Moves(some, np.zeros(len(some), dtype=np.int64), self.last[some], until[some])

@@ -1,5 +1,5 @@
-"""The groups of a stream as the trigger table's children and their rows make them: the same as
-trigger-svc's."""
+"""The groups of a stream, derived from the trigger table's children and their rows; they are the same as in
+trigger-svc."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from millrace_core.wire.events import Group
 from millrace_core.wire.topics import REGROUP, slot_of
 
 Member = tuple[int, str, int, Mapping[str, object]]
-"""A table whose rows trigger: its number, name, uid, tags by name."""
+"""A table whose rows trigger the stream: its number, name, uid, tags by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Whose rows are whose. ``by_table[number]``: what a table is grouped as, -1 for none; ``by_key``: where
-    keys divide its rows, the group of those with these values."""
+    """Says which group owns a row. ``by_table[number]``: the owner of a table's rows, -1 for none.
+    ``by_key``: if keys divide the rows, the group of an owner's rows with these key values."""
 
     by_table: Ints
     by_key: Mapping[tuple[int, Values], int] | None = None
 
     def of_rows(self, owner: Ints, values: Iterable[Values]) -> Ints:
-        """The group of each row, -1 for none, of what its table is grouped as and what its keys say."""
+        """The group of each row (-1 for none), given the ``owner`` of its table's rows and its key values."""
         assert self.by_key is not None, "keys divide the rows"
         groups = [self.by_key.get(said, -1) for said in zip(owner.tolist(), values, strict=True)]
         return np.array(groups, dtype=np.int64)
 
 
 def grouped(definition: Definition, members: Iterable[Member]) -> dict[Group, list[int]]:
-    """What tables are grouped as, and their numbers."""
+    """The groups that tables belong to as a whole, with the tables' numbers; keys of rows are not
+    considered."""
     found: dict[Group, list[int]] = {}
     partition, uid = definition.spec.partition, definition.spec.uid
     for number, name, table_uid, tags in members:
@@ -52,23 +53,24 @@ def grouped(definition: Definition, members: Iterable[Member]) -> dict[Group, li
 def groups_of(
     definition: Definition, members: Iterable[Member], slot: int, slots: int
 ) -> dict[Group, list[int]]:
-    """The groups that are evaluated in a slot, and the numbers of their tables; no keys divide their rows."""
+    """The groups that are evaluated in a slot, and the numbers of their tables, for a stream without keys."""
     found = grouped(definition, members)
     return {group: mine for group, mine in found.items() if slot_of_group(definition, group, slots) == slot}
 
 
 def base_of(definition: Definition, group: Group) -> tuple[tuple[object, ...], str | None]:
-    """What tells the tables of a group from others: the same of it and of :func:`grouped`."""
+    """What distinguishes the tables of a group from others; equal for the group and for what :func:`grouped`
+    gives."""
     return group.key[: len(definition.spec.partition)], group.table
 
 
 def values_of_group(definition: Definition, group: Group) -> Values:
-    """What the keys say of a group's rows."""
+    """The key values of a group's rows."""
     return group.key[len(definition.spec.partition) :]
 
 
 def numbered(definition: Definition, groups: Mapping[Group, list[int]]) -> Owners:
-    """The rows of these groups, numbered in order, and of no others."""
+    """The owners of the rows of these groups alone; the groups are numbered in order."""
     size = 1 + max((table for tables in groups.values() for table in tables), default=0)
     by_table = np.full(size, -1, dtype=np.int64)
     if not definition.keys:

@@ -1,4 +1,5 @@
-"""The windows of rows older than a stream, cut as the rows are read, and what is left for the live path."""
+"""The windows of rows that are older than a stream, cut while the rows are read, and what is left for the
+live path."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from millrace_core.wire.recalc import Opened, Past
 
 
 class History:
-    """Of many groups at once. Rows come in slices of time, each slice later than the one before.
+    """The history of many groups at once. Rows come in slices of time, each slice later than the one before.
 
     ``most``: how many windows may close; None: any number.
     """
@@ -34,9 +35,9 @@ class History:
         self._waiting: Rows | None = None
 
     def take(self, rows: Rows) -> Occurrences:
-        """What the next slice opens and closes: as live, T lies WATERMARK behind the newest row.
+        """What the next slice opens and closes. As on the live path, T lies WATERMARK behind the newest row.
 
-        :raises MillraceError: TOO_LARGE for more windows than there may be.
+        :raises MillraceError: TOO_LARGE if there are more windows than permitted.
         """
         rows = rows.only((rows.ts > -RANGE) & (rows.ts < RANGE))
         np.maximum.at(self._newest, rows.group, rows.ts)
@@ -59,7 +60,7 @@ class History:
 
     @property
     def until(self) -> Ints:
-        """T of each group, behind the rows that have been taken."""
+        """T of each group after the rows that have been taken."""
         found: Ints = np.maximum(self._newest, -RANGE) - self._watermark
         return found
 
@@ -75,7 +76,8 @@ class History:
         return found
 
     def _note_openings(self, found: Occurrences) -> None:
-        """Of the windows that may still be open; those of a group close in the order of their starts."""
+        """Remember the openings of windows that may still be open. The windows of a group close in the order
+        of their starts."""
         closed, opened = found.take(found.kind == CLOSE), found.take(found.kind == OPEN)
         np.maximum.at(self._closed_at, closed.group, closed.start)
         if self._opened is not None:
@@ -83,8 +85,9 @@ class History:
         self._opened = opened.take(opened.start > self._closed_at[opened.group])
 
     def left_open(self) -> dict[int, list[Opened]]:
-        """By group: the windows that history opened and did not close, as they were when they opened. How
-        they go on is told live, and so is this: what is told of one window by two is told in any order."""
+        """By group: the windows that history opened and did not close, as they were when they opened. The
+        live path tells how they go on, so it also tells of their opening: the order of events from two
+        sources would not be certain."""
         found: dict[int, list[Opened]] = {}
         if self._opened is None:
             return found
@@ -100,7 +103,7 @@ class History:
         return {group: windows for group, windows in found.items() if windows}
 
     def pasts(self, groups: Sequence[Group]) -> Iterator[tuple[int, Past]]:
-        """What the slot is handed of each group that has rows, by the group's number."""
+        """What is handed to the slot for each group that has rows, by the group's number."""
         opened = self.left_open()
         for place in np.flatnonzero(self._newest != NEVER).tolist():
             newest = int(self._newest[place])
@@ -112,7 +115,7 @@ class History:
 
 
 def rows_of(rows: Rows | None, group: int) -> tuple[list[int], dict[str, list[object]]]:
-    """A group's rows as a message has them: times and cells."""
+    """A group's rows as a message holds them: times and cells."""
     if rows is None:
         return [], {}
     low, high = np.searchsorted(rows.group, (group, group + 1))

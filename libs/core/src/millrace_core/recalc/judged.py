@@ -17,21 +17,21 @@ FAR_OFFSET = 1 << 47
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """``live_from``: rows of the WAL from these offsets on count, and all rows with a time in one of
-    ``whole`` (first, last), whenever they were written: of history, and of recalculations by hand."""
+    """``live_from``: rows of the WAL count from these offsets on. ``whole``: ranges of time (first, last) of
+    history and of recalculations by hand, in which all rows count, whenever they were written."""
 
     live_from: Offsets = {}
     whole: tuple[tuple[int, int], ...] = ()
 
     @property
     def spans(self) -> Spans:
-        """The places in the log of the rows that count for being written there."""
+        """The places in the log whose rows count because they were written there."""
         return spans_of({partition: (begin, FAR_OFFSET) for partition, begin in self.live_from.items()})
 
 
 def judged_of(uid: int, told: Iterable[control.AnyControl]) -> Judged:
-    """What the control records say of a stream. A START changes nothing: rows that were written while the
-    stream was stopped are looked at like others."""
+    """What the control records say about a stream. A START changes nothing: rows that were written while the
+    stream was stopped are verified like any others."""
     live_from: Offsets = {}
     whole: list[tuple[int, int]] = []
     defined = False
@@ -47,12 +47,12 @@ def judged_of(uid: int, told: Iterable[control.AnyControl]) -> Judged:
             case control.RecalculateStream(uid=mine, first=first, last=last) if mine == uid:
                 whole.append((max(first, -RANGE), RANGE if last is None else min(last, RANGE)))
             case _:
-                pass  # another stream's, or of no consequence to which rows count
+                pass  # a record of another stream, or one that does not affect which rows count
     return Judged(live_from, merged(whole))
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The same times in ranges that do not meet, in order."""
+    """The same times as ranges in order, none of which touch."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:

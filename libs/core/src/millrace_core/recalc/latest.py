@@ -1,9 +1,9 @@
-"""What is live has told of windows since an answer was cut, which waits in the log meanwhile.
+"""What the live path has told of windows since an answer was cut, while the answer waits in the log.
 
-An answer to a request is calculated after all that is live (decision 0024). A window that rows make may have
-got another end by then, and of windows that an answer takes back others may stand again. The loop of what is
-live has written these already. So what it told goes instead of the answer's word, or behind what is taken
-back: the topic ``triggers`` is the record of that (decision 0069).
+An answer to a request is calculated after all live triggers (decision 0024). By then a window that is made of
+rows may have got another end, and some of the windows that the answer retracts may be valid again. The live
+loop has already written these. So the live event replaces the answer's event, or follows the answer's
+retraction: the topic ``triggers`` is the record of what the live path told (decision 0069).
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import ANSWERING, TriggerBatch, TriggerEvent
 
 MOST = 200_000
-"""Windows that are remembered."""
+"""How many windows are remembered."""
 
 
 def may_be_outdated(spec: StreamSpec) -> bool:
-    """Whether an answer's word about a window of the stream may be an old one when it is calculated: rows
-    give windows their ends, or results are taken back."""
+    """Whether an answer about a window of the stream may be outdated when it is calculated: where rows decide
+    the ends of windows, or where results are retracted."""
     return may_vanish(spec) or one_writer(spec)
 
 
 class Latest:
-    """The last that slots have told of each window, of the newest that were told of. Not thread-safe."""
+    """The last event that slots have told of each window, for the windows told of most recently. Not
+    thread-safe."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -37,7 +38,7 @@ class Latest:
         self._order: dict[tuple[int, int, int], None] = {}
 
     def hear(self, batch: TriggerBatch) -> None:
-        """What a slot told; of each slot in order."""
+        """Take note of what a slot told. The batches of one slot must come in order."""
         if batch.slot < 0:
             return
         for event in batch.events:
@@ -56,7 +57,8 @@ class Latest:
                 del self._told[stream, group]
 
     def corrected(self, batch: TriggerBatch) -> TriggerBatch:
-        """An answer with what is live has told since its rows were read; anything else as it is."""
+        """An answer, corrected by what the live path has told since the answer's rows were read. Any other
+        batch is returned unchanged."""
         if batch.slot != ANSWERING or not self._told:
             return batch
         return msgspec.structs.replace(batch, events=list(self._corrected(batch)))
@@ -78,7 +80,7 @@ class Latest:
 
 
 def _since(told: tuple[Offsets, TriggerEvent], seen: Offsets) -> TriggerEvent | None:
-    """What was told, by a slot that had seen more than these offsets."""
+    """The event that was told, if its slot had seen more than these offsets."""
     live, event = told
     ahead = [offset - seen.get(partition, 0) for partition, offset in live.items()]
     return event if ahead and min(ahead) >= 0 and max(ahead) > 0 else None

@@ -1,5 +1,5 @@
-"""The stored rows that windows are cut again from: read, and widened until the cut is certain on both
-sides."""
+"""The stored rows from which windows are cut again: they are read, and the range is widened until the cut is
+certain on both sides."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from millrace_core.trigger.types.reach import Reach, Stretch
 from millrace_core.trigger.types.windower import Windower
 
 WIDER = 4
-"""By how much more than before a stretch is widened that is not certain yet."""
+"""The factor by which each further widening of a stretch is larger than the one before."""
 
 Read = Callable[[int, int], Stretch]
 """The rows of a group in a range, ends included."""
 
 
 def of_group(windower: Windower, origin: int | None, until: int, read: Read) -> Windower:
-    """The windower of one group: where groups count from times of their own, from ``origin`` (None: from the
-    day of the first stored row up to ``until``)."""
+    """The windower of one group. If each group counts from a time of its own, this one counts from ``origin``
+    (None: from the day of the first stored row up to ``until``)."""
 
     def first() -> int:
         ts = read(-RANGE, until).rows.ts
@@ -32,19 +32,20 @@ def of_group(windower: Windower, origin: int | None, until: int, read: Read) -> 
 
 
 def may_vanish(spec: StreamSpec) -> bool:
-    """Whether a recalculation may find that a window of the stream no longer exists: where its rows make it
-    one."""
+    """Whether a recalculation may find that a window of the stream no longer exists: this is so where windows
+    are made of rows."""
     return not type_of(spec.trigger).by_clock and not windower_of(spec).reach().fixed
 
 
 def from_block(block: Stretch, read: Read) -> Read:
-    """Reads ranges that lie in a stretch which has been read from there, and others by ``read``."""
+    """A reader that takes ranges inside this ``block``, which has been read already, from there, and reads
+    others by ``read``."""
     ts = block.rows.ts
 
     def ranged(low: int, high: int) -> Stretch:
         if low < block.low or high > block.high:
             return read(low, high)
-        # not NumPy's search: that lets other threads go first, each time
+        # not NumPy's search: it gives way to other threads each time
         begin, end = bisect_left(ts, low), bisect_right(ts, high)
         return Stretch(block.rows.between(begin, end), low, high, block.first and begin == 0)
 
@@ -52,7 +53,7 @@ def from_block(block: Stretch, read: Read) -> Read:
 
 
 def settle(reach: Reach, first: int, last: int, until: int, read: Read) -> Stretch:
-    """Read the rows that the cut of ``[first, last]`` needs, none after ``until``."""
+    """Read the rows that are needed to cut ``[first, last]``, none of them after ``until``."""
     low, high = reach.span(first, last)
     low, high = max(low, -RANGE), min(high, until)
     wider = max(high - low, 1)

@@ -13,15 +13,15 @@ LANES: dict[str, frozenset[Why]] = {
     "calc-recalc": frozenset({"CHANGE", "MANUAL", "ROWS"}),
     "calc-history": frozenset({"HISTORY", "UNTREATED"}),
 }  # fmt: skip
-"""Consumer group -> what it answers: a long history does not hold up late rows."""
+"""Consumer group -> what it answers. They are separate so that a long history does not hold up late rows."""
 DONE = ("Finished", "Ignored")
-"""States of what is over, and has not failed."""
+"""States of what is over without having failed."""
 TOLD_OF: frozenset[Why] = frozenset({"MANUAL", "HISTORY", "UNTREATED"})
-"""What stands in ``ins_stream_recalculates``; late rows are too many for that."""
+"""What is listed in ``ins_stream_recalculates``; there are too many late rows for that."""
 
 
 class Placed(Protocol):
-    """What lies in the log."""
+    """Something that has a place in the log."""
 
     @property
     def partition(self) -> int: ...
@@ -32,8 +32,8 @@ class Placed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Requests of one stream and epoch that ask why alike, and where the last one stands; ``begins``: where
-    the first one of each partition does."""
+    """Requests of one stream and epoch with the same ``why``. ``place``: where the last one stands in the
+    log; ``begins``: where the first one of each partition stands."""
 
     requests: list[Request]
     place: tuple[int, int]
@@ -50,7 +50,7 @@ class Batch:
 
 
 def batches(asked: Sequence[tuple[Placed, Request]], why: frozenset[Why]) -> Iterator[Batch]:
-    """What is asked for, in order; what can be answered together is."""
+    """The requests in order, with those put together that can be answered together."""
     found: dict[tuple[int, int, Why], Batch] = {}
     for record, request in asked:
         if request.why not in why:
@@ -62,9 +62,9 @@ def batches(asked: Sequence[tuple[Placed, Request]], why: frozenset[Why]) -> Ite
 
 @dataclass(slots=True)
 class Pending:
-    """What is not answered yet. ``wanted``: what the store must have read first, as far as is known: the
-    definitions, then (``defined``) the rows; None: nobody has asked so far. ``again``: when to try again
-    (monotonic). ``told``: when it was reported last that it waits."""
+    """Requests that are not answered yet. ``wanted``: what the store must have read first, as far as is
+    known: the definitions, then (``defined``) the rows; None: not determined yet. ``again``: when to try
+    again (monotonic). ``told``: when it was last reported that they wait."""
 
     batch: Batch
     wanted: Wanted | None = None
@@ -78,7 +78,8 @@ class Pending:
 
 
 def queued(pending: Sequence[Pending], fresh: Iterator[Batch]) -> list[Pending]:
-    """Those that wait, in order, with new ones: put together with others that nobody has begun with."""
+    """The waiting requests, in order, together with new ones. A new batch is joined with a waiting one of the
+    same kind, unless that one has been begun."""
     found = list(pending)
     for batch in fresh:
         last = next((one for one in reversed(found) if one.batch.source == batch.source), None)
@@ -90,8 +91,8 @@ def queued(pending: Sequence[Pending], fresh: Iterator[Batch]) -> list[Pending]:
 
 
 def seconds_left(state: str, fraction: float, seconds: float) -> float | None:
-    """How long what has taken that many seconds for this fraction still takes at the same pace; None for what
-    is given up, or has done nothing yet."""
+    """How long work will still take at its present pace, if this ``fraction`` of it took that many
+    ``seconds``. None for work that was given up, or has done nothing yet."""
     if state in DONE:
         return 0.0
     return seconds * (1 - fraction) / fraction if state == "Running" and fraction > 0 else None

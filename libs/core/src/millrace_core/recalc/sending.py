@@ -1,4 +1,4 @@
-"""What requests are answered with, as messages of a size that a log and a job take."""
+"""The answers to requests, as messages of a size that suits the log and a job."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NUMBER_BITS = 32
 
 @dataclass(slots=True)
 class Work:
-    """How far an answer has come. ``fraction``: of the time that it covers, 0 to 1. ``began``: when, in
-    seconds of a clock that never goes back."""
+    """How far an answer has come. ``fraction``: how much of the time that it covers is done, 0 to 1.
+    ``began``: when work began, in seconds of a clock that never goes back."""
 
     rows: int = 0
     events: int = 0
@@ -41,7 +41,8 @@ CLOSED: EventKind = "CLOSE"
 
 
 def retell(told: dict[int, int], found: Occurrences) -> None:
-    """Windows that were told of (start -> end), after these as well: parts of one request may touch."""
+    """Update the windows that were told of (start -> end) with these occurrences: the parts of one request
+    may touch."""
     for kind, start, end in zip(*(a.tolist() for a in (found.kind, found.start, found.end)), strict=True):
         if kind == INVALID:
             told.pop(start, None)
@@ -50,8 +51,8 @@ def retell(told: dict[int, int], found: Occurrences) -> None:
 
 
 class Settled:
-    """Between which starts (both included) something has been told of the windows of groups. ``opened``: the
-    windows (group, start) that others tell of as opened."""
+    """The ranges of starts (both included), by group, whose windows have already been told of. ``opened``:
+    the windows (group, start) whose opening somebody else tells of."""
 
     def __init__(self, opened: Collection[tuple[int, int]] = ()) -> None:
         self._opened = frozenset(opened)
@@ -63,7 +64,7 @@ class Settled:
         self._merged.pop(group, None)
 
     def holds(self, group: int, start: int) -> bool:
-        """Whether a window that starts there is among them."""
+        """Whether a window that starts there has already been told of."""
         if group not in self._merged:
             self._merged[group] = merged(self._of.get(group, ()))
         mine = self._merged[group]
@@ -71,7 +72,8 @@ class Settled:
         return place < len(mine) and mine[place][0] <= start
 
     def without(self, batch: TriggerBatch) -> TriggerBatch:
-        """A batch without the closings of these windows, and the openings that others tell of."""
+        """The batch without the closings of these windows, and without the openings that somebody else tells
+        of."""
         kept = [event for event in batch.events if not self._is_told(event)]
         return batch if len(kept) == len(batch.events) else msgspec.structs.replace(batch, events=kept)
 
@@ -82,8 +84,9 @@ class Settled:
 
 
 def coalesced(parts: Sequence[Part], *, onward: bool = False) -> list[Part]:
-    """Ranges of one group that meet, put together, each as far as the latest T: who asked last knows which
-    windows are open then. ``onward``: what changed touches all windows behind it, so all of them meet."""
+    """The parts, with touching ranges of one group put together, each up to the latest T: the latest request
+    knows which windows are open then. ``onward``: a change touches all windows after it, so all ranges of a
+    group are put together."""
     found: list[Part] = []
     latest: dict[int, Part] = {}
     for part in parts:
@@ -114,7 +117,7 @@ def handovers(
 
 
 def chunks(request: Request, pasts: Sequence[Past]) -> Iterator[Handover]:
-    """Messages of a size that a log takes."""
+    """Messages of a size that suits the log."""
     some: list[Past] = []
     size = 0
     for past in pasts:
@@ -129,7 +132,7 @@ def chunks(request: Request, pasts: Sequence[Past]) -> Iterator[Handover]:
 
 @dataclass(slots=True)
 class Writer:
-    """Makes trigger batches of what was found: each is one job's."""
+    """Makes trigger batches of what was found, each of the size of one job."""
 
     request: Request
     place: tuple[int, int]
@@ -150,7 +153,7 @@ class Writer:
             self._events.append(event)
 
     def flush(self, rows: int = 0) -> Iterator[TriggerBatch]:
-        """Send what has been found, if it is of at least this many rows."""
+        """Send what has been found, if it has at least this many rows."""
         if self._events and self._size.rows >= rows:
             self._size = JobSize()
             yield from self._send()
@@ -161,5 +164,5 @@ class Writer:
         events, self._events = self._events, []
         self._sent += 1
         self.work.events += len(events)
-        # under one key, whatever asked: what is answered later is calculated later
+        # under one key, whichever slot asked: so a later answer is calculated later
         yield TriggerBatch(self.request.stream, self.request.epoch, ANSWERING, number, self.seen, events)

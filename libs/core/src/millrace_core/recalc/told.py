@@ -1,6 +1,7 @@
-"""Which windows a stream's groups have been told of: what a recalculation holds its own windows against.
+"""The windows that a stream has told of, by group: a recalculation compares its own windows with them.
 
-The topic ``triggers`` is the record. Only streams that notify need it, for windows that rows make.
+They are taken from the topic ``triggers``. Only streams that notify need them, and only where windows are
+made of rows.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from millrace_core.recalc.reach import may_vanish
 from millrace_core.wire.events import TriggerBatch
 
 MOST = 2_000
-"""Windows that are remembered of a group: of older ones nobody is told that they are gone."""
+"""How many windows of a group are remembered. If an older one is gone, nobody is told."""
 
 
 def wants(spec: StreamSpec) -> bool:
-    """Whether somebody may be told that a window of the stream is gone: where its rows make it one."""
+    """Whether somebody may be told that a window of the stream is gone: this is so where windows are made of
+    rows."""
     return spec.notify is not None and may_vanish(spec)
 
 
 class Streams(Protocol):
-    """Knows the streams that there are."""
+    """Knows which streams exist."""
 
     def stream(self, uid: int) -> StreamEntry | None: ...
 
@@ -38,8 +40,9 @@ class Told:
         self._wanted: dict[int, bool] = {}
 
     def hear(self, batch: TriggerBatch, at: int) -> None:
-        """What one trigger batch tells. ``at``: when it was written to the log (ms). Slots and answers write
-        to different partitions, which are read in any order: of a window the later word counts."""
+        """Take note of what one trigger batch tells. ``at``: when it was written to the log (ms). Slots and
+        answers write to different partitions, which are read in any order: the later event of a window
+        counts."""
         if not self._of_interest(batch.stream):
             return
         for event in batch.events:
@@ -69,6 +72,6 @@ class Told:
         return self._wanted[uid]
 
     def of(self, stream: int, group: int) -> list[Window]:
-        """(start, end) of each; an open one ends where it begins."""
+        """(start, end) of each window; an open one ends where it begins."""
         known = self._windows.get((stream, group), {})
         return [(start, end) for start, (_, end) in known.items() if end is not None]

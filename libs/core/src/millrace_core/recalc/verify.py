@@ -1,8 +1,8 @@
-"""VERIFY STREAM: the windows of a range cut as one batch, and their rows held against stored ones. Pure.
+"""VERIFY STREAM: the windows of a range are cut as one batch, and their rows compared with stored ones. Pure.
 
-A result is *judged* where the batch must give what the stream gave: at the close of a window, at an instant.
-What was calculated earlier (WINDOW_OPEN, MAX_DELAY) stood for the rows of that moment: where such a result
-has a row, there may be one, whatever it says.
+A result is *judged* where the batch must give what the stream gave: at the close of a window, and at an
+instant. What was calculated earlier (WINDOW_OPEN, MAX_DELAY) was true for the rows of that moment: a stored
+row is allowed there, whatever its cells.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from millrace_core.trigger.types.occurrences import CLOSE, DELAY, OPEN, Occurren
 from millrace_core.trigger.types.windower import Windower
 
 TOLERANCE = {"FLOAT": 1e-5, "DOUBLE": 1e-9}
-"""Sums of the same numbers in another order differ a little (relative)."""
+"""Relative tolerance: sums of the same numbers in another order differ a little."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutRange:
-    """What happened to the windows around a range, group 0. ``judged``: closings and instants in it;
-    ``early``: openings, and, where MAX_DELAY calculates them, windows that are open yet; ``shown``: windows
-    that have not closed, as a stream that shows them has them. ``rows``: how many were read."""
+    """What happened to the windows around a range, as group 0. ``judged``: closings and instants in it.
+    ``early``: openings, and, where MAX_DELAY calculates them, windows that are still open. ``shown``: windows
+    that have not closed, as a stream that shows them would show them. ``rows``: how many were read."""
 
     judged: Occurrences
     early: Occurrences
@@ -48,8 +48,8 @@ def cut_range(
     ``delayed``: the stream has MAX_DELAY; ``shows``: it shows windows before they close, with the rows that
     wait for T.
 
-    Windows that are numbers of rows are counted from the group's first row on, all others from where the cut
-    is certain.
+    Windows of a number of rows are counted from the group's first row on; all others are cut from where the
+    cut is certain.
     """
     windower = of_group(windower, None, until, read)
     reach = windower.reach()
@@ -64,7 +64,7 @@ def cut_range(
     parts = [cutter.feed(stretch.rows.only(reached)), cutter.advance(upto)]
     cut = in_order(parts)
     closed = cut.take(cut.kind != OPEN)
-    # a recalculation of states takes the window behind the range along; here it is not asked for
+    # a recalculation of states also takes the window after the range; here it is not wanted
     inside = reach.touches(closed.start, closed.end, first, last) & (closed.start <= last)
     closed = closed.take(inside)
     opened = cut.take(cut.kind == OPEN)
@@ -92,7 +92,7 @@ Cells = Mapping[str, Any]
 
 
 class Difference(NamedTuple):
-    """``column`` and two values of it; of a whole row (missing, extra) all its cells as a JSON object."""
+    """``column`` with its two values; for a whole row (missing, extra) all its cells as a JSON object."""
 
     kind: DifferenceKind
     tbname: str
@@ -119,7 +119,7 @@ class Texts:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def row(self, cells: Cells, columns: Sequence[Column]) -> str:
-        """The cells without the time, as a JSON object; numbers and booleans as such."""
+        """The cells without the time, as a JSON object; numbers and booleans stay such."""
         plain = {
             column.name: value
             if isinstance(value := cells[column.name], bool | int | float) and column.type.name != "TIMESTAMP"
@@ -135,8 +135,8 @@ def differences(
 ) -> Iterator[Difference]:  # fmt: skip
     """What must change in ``found`` so that it is as expected, by table and time.
 
-    ``allowed``: keys that may be there, with whatever cells. ``columns``: those that are compared, without
-    the time.
+    ``allowed``: keys of rows that may be there, whatever their cells. ``columns``: those that are compared,
+    without the time.
     """
     second = next((column for column in columns if column.composite_key), None)
     values = [column for column in columns if column is not second]
@@ -158,7 +158,7 @@ def differences(
 
 
 def same(one: Any, other: Any, column: Column) -> bool:
-    """Whether two cells of a column say the same."""
+    """Whether two cells of a column have the same value."""
     if isinstance(one, float) and isinstance(other, float):
         tolerance = TOLERANCE[column.type.name]
         return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
@@ -166,8 +166,8 @@ def same(one: Any, other: Any, column: Column) -> bool:
 
 
 def farthest(start: Any, end: Any, ts: Any) -> int:
-    """How far result rows lie from their windows, at most (ticks; arrays of equal length): a row in the range
-    may come of a window that lies so far outside it."""
+    """The greatest distance of result rows from their windows (ticks; arrays of equal length): a row in the
+    range may come from a window that lies that far outside it."""
     if not len(ts):
         return 0
     return int(np.maximum(np.maximum(start - ts, ts - end), 0).max())

@@ -1,4 +1,4 @@
-"""About how many rows lie in a stretch of time, and slices of about one size. Pure."""
+"""Estimates how many rows lie in a stretch of time, and cuts time into slices of about one size. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from millrace_core.store.search import Ints
 
 SAMPLED = 1 << 16
-"""Up to this many rows in memory are all looked at; beyond that, a sample of this size."""
+"""Up to this many rows in memory are all looked at; of more rows, a sample of this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,14 @@ class _Sample:
 
 @dataclass(slots=True)
 class Density:
-    """Of the rows of a table, or of several."""
+    """The density of the rows of one table, or of several."""
 
     _files: list[tuple[int, int, float]] = field(default_factory=list)
     _samples: list[_Sample] = field(default_factory=list)
 
     def add_files(self, files: Sequence[tuple[int, int, int]], end: int, times: int = 1) -> None:
-        """(first time, last time, rows) of each, of which those before ``end`` count, ``times`` times."""
+        """Add files, each as (first time, last time, rows). Only rows before ``end`` count, each of them
+        ``times`` times."""
         for first, last, rows in files:
             upto = min(last, end - 1)
             if upto >= first:
@@ -56,7 +57,8 @@ class Density:
         return total
 
     def slices(self, low: int, end: int, target: int) -> Iterator[tuple[int, int]]:
-        """Ranges of time, in order, of about ``target`` rows at most; together all of ``[low, end]``."""
+        """Ranges of time, in order, of at most about ``target`` rows each; together they cover
+        ``[low, end]``."""
         width = max(end - low, 1)
         while low <= end:
             high = min(low + width, end)

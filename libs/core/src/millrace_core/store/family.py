@@ -23,19 +23,19 @@ TBNAME = "tbname"
 
 @dataclass(slots=True)
 class Family:
-    """Members by number, in the order they became known. A number is never used again: a child dropped and
-    made anew is another member. ``tags`` are in the order of the table's tags."""
+    """Members by number, in the order in which they became known. A number is never used again: a child that
+    was dropped and created anew is another member. ``tags`` are in the order of the table's tags."""
 
     table: Table
     names: list[str] = field(default_factory=list)
     tags: list[Tags] = field(default_factory=list)
     uids: list[int] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
-    """Name -> number, of those that exist."""
+    """Name -> number, for members that exist."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Name -> incarnation that was dropped last."""
     untold: set[str] = field(default_factory=set)
-    """Members known only from stored rows: neither the catalog nor a registration has them."""
+    """Members known only from stored rows: neither the catalog nor a registration has told of them."""
     _incarnations: dict[str, int] = field(default_factory=dict)
     _described: tuple[int, pl.DataFrame] | None = None
     _groups: dict[tuple[str, ...], dict[Tags, list[int]]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Family:
         return self._enter(child.name, child.tags, child.uid)
 
     def _tell(self, child: Child) -> int:
-        """Its rows are already here: they were stored before it could be registered."""
+        """Complete a child whose rows are already here: they were stored before it could be registered."""
         number = self.numbers[child.name]
         self.untold.remove(child.name)
         self._incarnations[child.name], self.uids[number] = child.incarnation, child.uid
@@ -101,7 +101,7 @@ class Family:
         self._groups.clear()
 
     def evolve(self, table: Table) -> None:
-        """The table was altered: its members' tags are in the order of its tags now."""
+        """The table was altered: from now on its members' tags are kept in the new order of tags."""
         old, self.table = self.table, table
         if old.tags != table.tags:
             self.tags = [carry(tags, old.tags, table.tags) for tags in self.tags]
@@ -133,7 +133,7 @@ class Family:
         return index
 
     def described(self) -> pl.DataFrame:
-        """By number: ``tbname`` and the tags, for those that exist and those that did."""
+        """By number: ``tbname`` and the tags, for members that exist and for those that did."""
         if self._described is None or self._described[0] != len(self.names):
             columns: dict[str, pl.Series] = {}
             for place, tag in enumerate(self.table.tags):
@@ -149,13 +149,13 @@ class TagReader:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        # tags are decoded as strictly as columns are: as a row, whose time has a name that no tag has
+        # tags are decoded as strictly as columns are: as a row whose time column has a name that no tag has
         self._key = "_" * (1 + max((len(tag.name) for tag in table.tags), default=0))
         key = msgspec.structs.replace(table.columns[0], name=self._key, type=TIMESTAMP)
         self._decoder = RowDecoder(msgspec.structs.replace(table, columns=(key, *table.tags)))
 
     def read(self, tags: Mapping[str, object]) -> Tags:
-        """The values in the table's order, NULL for a tag that is not named.
+        """The values in the order of the table's tags, NULL for a tag that is not named.
 
         :raises WireError: for a tag that the table does not have, or a value that does not fit.
         """

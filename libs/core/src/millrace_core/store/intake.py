@@ -1,4 +1,4 @@
-"""WAL messages of one table into its rows and its family, in the order of the log."""
+"""Takes the WAL messages of one table into its rows and its family, in the order of the log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Barrier:
 
 
 class Intake:
-    """Applies messages; whoever calls holds the table's lock."""
+    """Applies messages; the caller holds the table's lock."""
 
     def __init__(self, family: Family, rows: TableRows) -> None:
         self._family, self._rows = family, rows
@@ -51,8 +51,8 @@ class Intake:
     def take(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
     ) -> Taken:
-        """Apply messages (key, value) in order; ``places``: where each stands in the log (None: in none).
-        A bad one is reported and changes nothing."""
+        """Apply messages (key, value) in order; ``places``: where each stands in the log (None: they come
+        from no log). A bad message is reported and changes nothing."""
         places = nowhere(len(keys)) if places is None else places
         where = partition_and_offset(places)
         decoded = self._decoder.decode([value or b"" for value in values], *where)
@@ -67,7 +67,8 @@ class Intake:
     def _resolve(
         self, keys: Sequence[bytes | None], decoded: Decoded, versions: Ints, taken: Taken
     ) -> tuple[np.ndarray, list[_Barrier]]:
-        """Each message's member at its place in the log (-1: not to be used), and what deletes."""
+        """The member that each message belongs to at its place in the log (-1: not to be used), and the
+        deletes among the messages."""
         operations: dict[int, Operation] = dict(decoded.operations)
         if not operations and (numbers := self._known(keys)) is not None:
             numbers[[bad.index for bad in taken.bad]] = -1
@@ -93,15 +94,16 @@ class Intake:
         return numbers, barriers
 
     def _name(self, key: bytes | None) -> str:
-        """The member that a message's key names. :raises WireError: for a key that names none."""
+        """The name of the member that a message's key stands for. :raises WireError: for a key that names
+        none."""
         table = self._family.table
         if key is None and table.kind == "super":
             raise WireError(ErrorCode.UNKNOWN_TABLE, f"no key: it names the child table of {table.name}")
         return table.name if key is None else name_of(key)
 
     def _known(self, keys: Sequence[bytes | None]) -> np.ndarray | None:
-        """Each message's member where all are known, which is the usual case: each key is looked at once,
-        however many messages have it. Else None."""
+        """Each message's member if all are known, which is the usual case; otherwise None. Each key is looked
+        up once, however many messages have it."""
         known = self._family.numbers
         try:
             members = {key: known[self._name(key)] for key in set(keys)}
@@ -138,7 +140,7 @@ class Intake:
                 barriers.append(_Barrier(index, number, first, last))
 
     def _read_tags(self, tags: Mapping[str, object], version: int) -> Tags:
-        """Tags by the names of the table's definition of their time, as those of now."""
+        """Converts tags that are named by an earlier definition of the table to the present one."""
         reader = self._tags[version]
         return carry(reader.read(tags), reader.table.tags, self._family.table.tags)
 

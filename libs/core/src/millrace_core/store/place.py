@@ -1,6 +1,6 @@
 """Where in the log a stored row was written last: partition and offset in one integer.
 
-``%%trows`` of a PERIOD trigger are the rows written between two places, whatever their times are (seed 000).
+The ``%%trows`` of a PERIOD trigger are the rows written between two places, whatever their times (seed 000).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 from millrace_core.store.search import Bools, Ints
 from millrace_core.timeline.precision import HIGHEST
 
-OFFSET_BITS = 48  # of an offset; the 15 bits above it hold the partition
+OFFSET_BITS = 48  # bits of the offset; the 15 bits above it hold the partition
 NOWHERE = -1
 """The place of a row that was stored before places were kept: it is in no span."""
 
 Spans = tuple[tuple[int, int], ...]
-"""Stretches of the log as places, first and end (exclusive)."""
+"""Stretches of the log as pairs of places: first and end (exclusive)."""
 
 
 def place_of(partition: int, offset: int) -> int:
@@ -26,7 +26,7 @@ def place_of(partition: int, offset: int) -> int:
 
 
 def partition_and_offset(place: Ints) -> tuple[Ints, Ints]:
-    """The inverse of :func:`place_of`; NOWHERE is behind everything of a partition -1."""
+    """The inverse of :func:`place_of`; NOWHERE comes after everything in a partition -1."""
     offset = np.where(place == NOWHERE, HIGHEST, place & ((1 << OFFSET_BITS) - 1))
     return place >> OFFSET_BITS, offset
 
@@ -47,20 +47,20 @@ def spans_of_stretches(stretches: Iterable[tuple[int, int, int]]) -> Spans:
 
 
 def end_of(written: Mapping[int, tuple[int, int]] | None) -> int:
-    """Behind which place, in its partition, nothing counts, of one partition's [from, to) offsets; nothing is
-    behind the last one that there may be."""
+    """The place from which on nothing in its partition counts, given the [from, to) offsets of one partition.
+    If there are none, everything counts."""
     for partition, (_, end) in (written or {}).items():
         return place_of(partition, end)
     return HIGHEST
 
 
 def from_place(place: int) -> Spans:
-    """What lies at or behind a place, in its partition."""
+    """The span of everything at or after a place, in its partition."""
     return ((place, ((place >> OFFSET_BITS) + 1) << OFFSET_BITS),)
 
 
 def is_behind(place: Ints, until: Ints) -> Bools:
-    """Which places lie at or behind others, in the same partition."""
+    """Which places lie at or after the corresponding one in ``until``, in the same partition."""
     found: Bools = (place >= until) & (place >> OFFSET_BITS == until >> OFFSET_BITS)
     return found
 

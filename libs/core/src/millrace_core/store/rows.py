@@ -1,8 +1,8 @@
 """The rows of one table: a tail of appended frames over runs that share no key.
 
 Runs grow like the levels of a log-structured merge tree. A flush takes the rows of all epochs so far and
-starts a new epoch; rows of flushed epochs are in Delta. ``floor``: rows below are no longer kept here.
-Not thread-safe: the owner holds a lock around every call; a :class:`Slices` may be read without it.
+starts a new epoch; rows of flushed epochs are in Delta. ``floor``: rows with earlier times are no longer kept
+here. Not thread-safe: the owner holds a lock around every call; a :class:`Slices` may be read without it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from millrace_core.wire.rows.decoded import polars_type
 from millrace_core.wire.rows.revisions import recast
 
 CHILD = "\x00child"
-WIDTH = 4  # how many runs of about one size there may be before they are merged
-LARGEST = 2_000_000  # rows of a run that is no longer merged
+WIDTH = 4  # this many runs of about one size are merged
+LARGEST = 2_000_000  # a run with more rows is no longer merged
 
 Fetch = Callable[[Children, Ints], pl.DataFrame]
 """Stored rows below the floor: (children, times) -> frame with CHILD and the table's columns."""
@@ -71,8 +71,9 @@ class Slices:
     def between(
         self, child: Children, low: Ints, high: Ints, until: Ints | None = None
     ) -> tuple[pl.DataFrame, Ints, Children]:
-        """Rows of the queries' ranges (child, inclusive times) ordered by (query, ts); each row's query and
-        child. ``until``: without those that were written last behind these places, in the same partition."""
+        """Rows of the queries' ranges (child, inclusive times) ordered by (query, ts), with each row's query
+        and child. ``until``: leaves out rows that were last written after these places, in the same
+        partition."""
         parts = [(run, *run.between(child, low, high, until)) for run in self.runs]
         parts = [part for part in parts if len(part[1])]
         if not parts:
@@ -89,7 +90,8 @@ class Slices:
         self, low: int, high: int, spans: Spans | None = None, *, first: bool = False
     ) -> tuple[pl.DataFrame, Children]:
         """Rows of all children with ``low <= ts <= high`` ordered by (child, ts), and each row's child.
-        ``spans``: only those that were written last (``first``: or first) in one of these spans of the log.
+        ``spans``: only those that were last written (``first``: or first written) in one of these spans of
+        the log.
         """
         everything = low == LOWEST and high == HIGHEST and spans is None
         parts = [run if everything and run.live is None
@@ -105,17 +107,18 @@ class Slices:
         return Slices((), self.empty)
 
     def written(self, spans: Spans, *, first: bool = False) -> Slices:
-        """Only the rows that were written last (``first``: or first) in one of these spans of the log."""
+        """Only the rows that were last written (``first``: or first written) in one of these spans of the
+        log."""
         return Slices(tuple(run.written(spans, first=first) for run in self.runs), self.empty)
 
     def without(self, spans: Spans) -> Slices:
-        """Only the rows that were written last in none of these spans of the log."""
+        """Only the rows whose last write lies in none of these spans of the log."""
         return Slices(tuple(run.not_written(spans) for run in self.runs), self.empty)
 
 
 @dataclass(slots=True)
 class TableRows:
-    """``fetch`` reads what is below the floor where a partial update needs it (None: nothing ever is)."""
+    """``fetch`` reads rows below the floor that a partial update needs (None: there never are any)."""
 
     table: Table
     fetch: Fetch | None = None
@@ -145,7 +148,8 @@ class TableRows:
 
     @property
     def count(self) -> int:
-        """Rows in memory; rows of the tail that overwrite others are counted until it is sealed."""
+        """Rows in memory. Until the tail is sealed, rows in it count in addition to those that they
+        overwrite."""
         return sum(run.count for run in self.runs) + self._tail_rows
 
     @property
@@ -191,7 +195,7 @@ class TableRows:
         return Slices(tuple(self.runs), self.empty)
 
     def seal(self) -> None:
-        """Turn the tail into a run: older rows of its keys give way."""
+        """Turn the tail into a run, which replaces older rows of the same keys."""
         if not self._tail:
             return
         child = np.concatenate([part[0] for part in self._tail])
@@ -214,9 +218,9 @@ class TableRows:
         self._merge()
 
     def _supersede(self, new: Run, absent: dict[str, Bools]) -> Run:
-        """Kill the rows that ``new`` overwrites, fill its unnamed cells from them, flag what Delta may
-        hold."""
-        # a row newer than all of its table's rows cannot overwrite one: the usual case costs one comparison
+        """Remove the rows that ``new`` overwrites, fill its unnamed cells from them, and flag keys that Delta
+        may hold."""
+        # a row newer than all rows of its table cannot overwrite one: so the usual case costs one comparison
         known = np.flatnonzero(new.child < len(self._newest))
         candidates = known[new.ts[known] <= self._newest[new.child[known]]]
         replaces, data, first = new.replaces.copy(), new.data, new.first
@@ -256,7 +260,8 @@ class TableRows:
         return _take_over(data, absent, there, old.data, here)
 
     def _not_deleted(self, stored: pl.DataFrame) -> pl.DataFrame:
-        """The frame without the rows that Delta has only until the deletions of the next flush reach it."""
+        """The frame without the rows that Delta still holds only because the next flush has not yet brought
+        their deletions."""
         for deletion in self._deletions:
             gone = (pl.col(CHILD) == deletion.child) & pl.col(self.key).is_between(
                 deletion.first, deletion.last
@@ -315,8 +320,8 @@ class TableRows:
             self._drop_clean_below(self.floor)
 
     def fail_flush(self) -> None:
-        """It is unknown whether Delta has committed the flush: its rows are not appended again, but
-        merged."""
+        """It is unknown whether Delta has committed the flush: so its rows are merged the next time, not
+        appended."""
         for index, run in enumerate(self.runs):
             self.runs[index] = replace(run, replaces=run.replaces | (run.epoch > self.flushed))
 
@@ -336,12 +341,12 @@ class TableRows:
         self.runs = [run for run in kept if len(run)]
 
     def expire(self, cut: int) -> None:
-        """Rows before ``cut`` are gone, from Delta too; those that Delta lacks stay until their flush."""
+        """Rows before ``cut`` are gone, from Delta too. Those that Delta lacks stay until their flush."""
         if self.superseded is not None:
             self.superseded.expire(cut)
         if self.floor < cut:
             self.evict(cut)
-            self.floor = LOWEST  # what lies below is nowhere
+            self.floor = LOWEST  # rows below exist nowhere, so nothing is fetched
 
     def oldest(self) -> int:
         """The lowest time of the rows here; HIGHEST if there are none."""
@@ -349,7 +354,7 @@ class TableRows:
         return min((int(run.ts.min()) for run in self.runs if len(run)), default=HIGHEST)
 
     def middle(self) -> int | None:
-        """A time about which half of the rows are newer."""
+        """A time such that about half of the rows are newer."""
         self.seal()
         if not self.runs:
             return None

@@ -17,10 +17,10 @@ Children = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``data``: the table's columns (the first is the time) by row; ``child``: each row's table;
-    ``epoch``: the flush epoch in which it was written; ``replaces``: Delta may hold its key; ``place``: where
-    in the log it was written last (see :mod:`millrace_core.store.place`); ``live``: which rows still count
-    (None: all); ``first``: where in the log each was written first (None: each was written once)."""
+    """``data``: the table's columns (the first is the time) by row; ``child``: each row's table; ``epoch``:
+    the flush epoch in which it was written; ``replaces``: Delta may hold its key; ``place``: where in the log
+    it was last written (see :mod:`millrace_core.store.place`); ``live``: which rows still count (None: all);
+    ``first``: where in the log each was first written (None: each was written once)."""
 
     child: Children
     ts: Ints
@@ -36,12 +36,12 @@ class Run:
 
     @property
     def count(self) -> int:
-        """Rows that count."""
+        """The number of rows that count."""
         return len(self.ts) if self.live is None else int(np.count_nonzero(self.live))
 
     @property
     def began(self) -> Ints:
-        """Where in the log each row was written first."""
+        """Where in the log each row was first written."""
         return self.place if self.first is None else self.first
 
     def without(self, positions: Ints) -> Run:
@@ -73,8 +73,8 @@ class Run:
         return first, bisect(self.ts, first, ends, high, right=True)
 
     def between(self, child: Children, low: Ints, high: Ints, until: Ints | None = None) -> tuple[Ints, Ints]:
-        """Positions of live rows in the queries' ranges, and the query that each belongs to; ``until``: as
-        :meth:`Slices.between` has it."""
+        """Positions of live rows in the queries' ranges, and the query that each belongs to; ``until``: as in
+        :meth:`Slices.between`."""
         positions, owner = expand(*self.bounds(child, low, high))
         if self.live is not None:
             keep = self.live[positions]
@@ -85,16 +85,16 @@ class Run:
         return positions, owner
 
     def rows(self, positions: Ints) -> pl.DataFrame:
-        """The rows at these positions. Those that lie side by side, as one table's do, are not copied: to
-        start Polars' threads takes longer than so few rows."""
+        """The rows at these positions. Adjacent rows, such as those of one table, are not copied: starting
+        Polars' threads takes longer than reading so few rows."""
         first, count = int(positions[0]), len(positions)
         if int(positions[-1]) - first + 1 == count and bool((np.diff(positions) == 1).all()):
             return self.data.slice(first, count)
         return self.data[positions]
 
     def within(self, low: int, high: int, spans: Spans | None = None, *, first: bool = False) -> Ints:
-        """Positions of live rows of all children with ``low <= ts <= high``; ``spans``: and that were
-        written last (``first``: or first) in one of these spans of the log."""
+        """Positions of live rows of all children with ``low <= ts <= high``; ``spans``: only those that were
+        also last written (``first``: or first written) in one of these spans of the log."""
         keep = (self.ts >= low) & (self.ts <= high)
         found = np.flatnonzero(keep if self.live is None else keep & self.live)
         if spans is None:
@@ -105,14 +105,15 @@ class Run:
         return found[there]
 
     def written(self, spans: Spans, *, first: bool = False) -> Run:
-        """The live rows that were written last (``first``: or first) in one of these spans of the log."""
+        """The live rows that were last written (``first``: or first written) in one of these spans of the
+        log."""
         keep = inside(self.place, spans)
         if first and self.first is not None:
             keep |= inside(self.first, spans)
         return self._kept(keep)
 
     def not_written(self, spans: Spans) -> Run:
-        """The live rows that were not written last in one of these spans of the log."""
+        """The live rows whose last write lies in none of these spans of the log."""
         return self._kept(~inside(self.place, spans))
 
     def _kept(self, keep: Bools) -> Run:
@@ -151,9 +152,9 @@ def write_run(
     child: Children, data: pl.DataFrame, absent: dict[str, Bools], epoch: npt.NDArray[np.int32],
     place: Ints, second: str | None, first: Ints | None = None,
 ) -> tuple[Run, dict[str, Bools]]:  # fmt: skip
-    """Rows in the order of writing as a run: the last write of a key wins, cells it does not name
-    (``absent``) come from the write before, and it began where the first did (``first``: as a :class:`Run`
-    has it). Also which cells are still not named."""
+    """Makes a run of rows that come in the order of writing. The last write of a key wins; cells that it does
+    not name (``absent``) come from the write before, and the row began with the first write of the key
+    (``first``: as in :class:`Run`). Also returns which cells are still not named."""
     key = data.columns[0]
     ts = data[key].to_numpy().astype(np.int64, copy=False)
     if second is None:
@@ -178,7 +179,7 @@ def write_run(
 
 
 def last_of_key(child: Children, ts: Ints, second: pl.Series | None) -> Bools:
-    """Which rows, sorted by their key, are the last of it."""
+    """Which of the rows, sorted by key, are the last of their key."""
     same = (child[1:] == child[:-1]) & (ts[1:] == ts[:-1])
     if second is not None and len(ts) > 1:
         same &= second[1:].eq_missing(second[:-1]).to_numpy()

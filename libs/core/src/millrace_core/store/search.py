@@ -16,8 +16,9 @@ Bools = npt.NDArray[np.bool_]
 def bisect(values: Ints, starts: Ints, ends: Ints, targets: Ints, *, right: bool) -> Ints:
     """For each i the insertion point of ``targets[i]`` in the sorted ``values[starts[i]:ends[i]]``.
 
-    ``right``: behind equal values, as in ``numpy.searchsorted``. One pass of all searches per level of the
-    deepest segment, none per search; a few searches are made one by one, which takes less than the passes.
+    ``right``: the point after equal values, as in ``numpy.searchsorted``. All searches advance together, in
+    one pass per level of the deepest segment. A few searches are made one by one, which takes less time than
+    the passes.
     """
     if len(starts) <= FEW:
         side: Literal["left", "right"] = "right" if right else "left"
@@ -37,7 +38,7 @@ def bisect(values: Ints, starts: Ints, ends: Ints, targets: Ints, *, right: bool
 
 
 def expand(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """All positions of the ranges ``[starts[i], ends[i])`` in order, and the range that each belongs to."""
+    """All positions in the ranges ``[starts[i], ends[i])`` in order, and the range that each belongs to."""
     lengths = np.maximum(ends - starts, 0)
     owner = np.repeat(np.arange(len(starts), dtype=np.int64), lengths)
     before = np.cumsum(lengths) - lengths
@@ -52,7 +53,7 @@ def sort_order(child: npt.NDArray[np.int32], ts: Ints) -> Ints:
     low, high = int(ts.min()), int(ts.max())
     span = high - low + 1
     if span * (int(child.max()) + 1) < 2**62:
-        # one integer key: timsort then merges the presorted parts in linear time
+        # a single integer key: timsort then merges the presorted parts in linear time
         key = child.astype(np.int64) * span + (ts - low)
         return np.argsort(key, kind="stable")
     return np.lexsort((ts, child))

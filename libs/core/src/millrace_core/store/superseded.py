@@ -1,5 +1,5 @@
-"""Versions of rows that were overwritten, kept for streams that count a rewritten row once more
-(``Emission.rewritten``). Their number is limited: the oldest writes go first."""
+"""Overwritten versions of rows, kept for streams that count a rewritten row once more
+(``Emission.rewritten``). Their number is limited: the oldest writes are dropped first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from millrace_core.store.run import Children, Run, last_of_key
 from millrace_core.store.search import Bools, Ints, sort_order
 
 MOST = 1_000_000
-"""Versions of one table's rows."""
+"""How many versions of one table's rows are kept."""
 WIDTH = 16
-"""Runs before they are merged."""
+"""With more runs than this they are merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsaved:
-    """What files of superseded rows lack: these ``runs``; ``whole``: and nothing of what they have counts."""
+    """What the files of superseded rows lack: these ``runs``. ``whole``: nothing that the files hold counts
+    any more."""
 
     runs: tuple[Run, ...]
     whole: bool
@@ -34,17 +35,17 @@ class Superseded:
     runs: list[Run] = field(default_factory=list)
     _fresh: list[Run] = field(default_factory=list)
     _whole: bool = True
-    """Whether files have to begin anew."""
+    """Whether the files have to be written anew."""
 
     def load(self, runs: Sequence[Run]) -> None:
-        """Take in what files hold, before anything is written over."""
+        """Take in what the files hold, before any row is overwritten."""
         for run in runs:
             self._keep(run)
         self._whole = False
 
     def take_unsaved(self, *, whole: bool = False) -> Unsaved | None:
-        """What was kept since this was asked last; None: nothing, and no row has gone. ``whole``: everything
-        there is."""
+        """What has been kept since the last call; None: nothing was added or removed. ``whole``: return
+        everything."""
         fresh, whole = self._fresh, self._whole or whole
         if not fresh and not whole:
             return None
@@ -52,11 +53,11 @@ class Superseded:
         return Unsaved(tuple(self.runs if whole else fresh), whole)
 
     def unsaved(self) -> None:
-        """What was taken last did not become files."""
+        """What :meth:`take_unsaved` gave last was not written to files."""
         self._whole = True
 
     def add(self, run: Run) -> None:
-        """These were written over."""
+        """These rows were overwritten."""
         if not len(run):
             return
         self._fresh.append(run)
@@ -70,7 +71,8 @@ class Superseded:
             self.runs = [_joined(self.runs)]
 
     def add_doubles(self, child: Children, data: pl.DataFrame, place: Ints, second: str | None) -> None:
-        """Of rows in the order of writing, those whose key is written again among them."""
+        """Add those of these rows, which come in the order of writing, whose key is written again later among
+        them."""
         ts = data[data.columns[0]].to_numpy().astype(np.int64, copy=False)
         if second is None:
             order = sort_order(child, ts)
@@ -85,7 +87,7 @@ class Superseded:
             self.add(superseded_run(child[chosen], ts[chosen], sorted_rows[positions], place[chosen]))
 
     def forget(self, child: int, first: int, last: int) -> None:
-        """Nothing was ever written in these times of a table: they were deleted."""
+        """Rows of a table in this range of time were deleted: treat them as never written."""
         self._keep_only(lambda run: ~((run.child == child) & (run.ts >= first) & (run.ts <= last)))
 
     def expire(self, cut: int) -> None:
@@ -101,13 +103,13 @@ class Superseded:
         self.runs = [run for run in kept if len(run)]
 
     def evolve(self, recast: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-        """The table was altered: these rows get its columns, as all do."""
+        """The table was altered: these rows get its columns, like all others."""
         self.runs = [replace(run, data=recast(run.data)) for run in self.runs]
         self._whole = True
 
 
 def superseded_run(child: Children, ts: Ints, data: pl.DataFrame, place: Ints) -> Run:
-    """A run of rows that are sorted as runs are."""
+    """A run of rows that are already sorted as in a run."""
     none = np.zeros(len(ts), dtype=bool)
     return Run(child, ts, data, np.zeros(len(ts), dtype=np.int32), none, place)
 

@@ -1,4 +1,4 @@
-"""Local time: time zones, midnights, and durations whose length the calendar says."""
+"""Local time: time zones, midnights, and durations whose length depends on the calendar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @lru_cache(maxsize=256)
 def zone(name: str) -> tzinfo:
-    """The zone of that name: of the tz database (``Asia/Shanghai``) or an offset (``+08:00``, ``UTC+8``).
+    """The zone of that name: one of the tz database (``Asia/Shanghai``) or an offset (``+08:00``, ``UTC+8``).
 
     :raises MillraceError: INVALID_VALUE for an unknown one.
     """
@@ -50,9 +50,9 @@ def to_local(seconds: int, where: tzinfo) -> datetime:
 
 
 def from_local(local: datetime) -> int:
-    """The Unix second of an aware local time; of two equal readings of a clock the earlier one.
+    """The Unix second of an aware local time; if a clock shows the time twice, the earlier one.
 
-    A reading that a clock put forward never shows counts as if it had not been put forward yet.
+    A time that is skipped when clocks are put forward counts as if they had not been put forward yet.
     """
     offset = local.replace(fold=0).utcoffset() or timedelta()
     naive = local.replace(tzinfo=None) - offset
@@ -67,7 +67,8 @@ def local_midnight(value: int, precision: Precision, where: tzinfo) -> int:
 
 
 def add_months(value: int, months: int, precision: Precision, where: tzinfo) -> int:
-    """``value`` that many months on, on the local calendar; the 31st becomes a shorter month's last day."""
+    """``value`` plus this many months on the local calendar; the 31st becomes the last day of a shorter
+    month."""
     per_second = TICKS_PER_SECOND[precision]
     seconds, part = divmod(value, per_second)
     local = to_local(seconds, where)
@@ -85,7 +86,7 @@ def _days(year: int, month: int) -> int:
 
 
 def add(value: int, duration: Duration, precision: Precision, where: tzinfo = UTC) -> int:
-    """``value`` and a duration of any unit; months and years on the local calendar.
+    """``value`` plus a duration of any unit; months and years on the local calendar.
 
     :raises MillraceError: INVALID_VALUE beyond 64 bits, or outside the years 1 to 9999.
     """

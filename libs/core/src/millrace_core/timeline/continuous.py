@@ -1,9 +1,9 @@
 """When continuous queries run, and over which times (seed 004; SEMANTICS-FRONTENDS, S6). Milliseconds.
 
-The first instant is the first one of the query that is not before its creation. BLOCKED runs every instant
-after it, in order; DISCARD goes on with the first one that is not past when a run has ended. A run that
-fails is tried again, for the same instant, until it succeeds. After a restart a query goes on with the
-instant after the last one that is known to be done, whatever its policy.
+The first instant is the query's earliest one that is not before its creation. BLOCKED runs every instant
+after it, in order; DISCARD goes on with the first instant that is not yet past when a run has ended. A run
+that fails is tried again, for the same instant, until it succeeds. After a restart a query goes on with the
+instant after the last one known to be done, whatever its policy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from millrace_core.model.continuous import ContinuousQuery
 
 MOST_PAUSE = 20_000
-"""Until a failed run is tried again, unless the next instant comes sooner."""
+"""How long until a failed run is tried again, unless the next instant comes sooner."""
 
 
 def first(query: ContinuousQuery) -> int:
@@ -22,7 +22,7 @@ def first(query: ContinuousQuery) -> int:
 
 
 def following(query: ContinuousQuery, done: int, now: int) -> int:
-    """The instant after ``done``, whose run has ended ``now``."""
+    """The next instant after ``done``, if the run of that one has ended ``now``."""
     after = done + query.every
     return _not_before(query, after, now) if query.discard else after
 
@@ -38,7 +38,7 @@ def instants(query: ContinuousQuery, begin: int, end: int) -> range:
 
 
 def pause(query: ContinuousQuery) -> int:
-    """How long after a failure its run is tried again."""
+    """How long after a failure the query's run is tried again."""
     return min(MOST_PAUSE, query.every)
 
 
@@ -58,7 +58,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Which instant is next, not before when it is run, and whether it runs now."""
+    """Which instant is next, the earliest time of its run, and whether it runs now."""
 
     instant: int
     at: int
@@ -75,23 +75,23 @@ class _Turn:
 
 
 class Turns:
-    """Whose run is next. A query has one run at a time; who has waited longest goes first, so that a query
-    with many late instants does not keep the others waiting."""
+    """Decides whose run is next. A query has one run at a time. The query that has waited longest goes first,
+    so that one with many late instants does not keep the others waiting."""
 
     def __init__(self) -> None:
         self._turns: dict[int, _Turn] = {}
 
     def enter(self, query: ContinuousQuery, done: int | None = None) -> None:
-        """A query that is new, or, after a restart, goes on after the instant ``done``."""
+        """Take in a query that is new, or one that goes on after the instant ``done`` after a restart."""
         instant = first(query) if done is None else done + query.every
         self._turns[query.uid] = _Turn(Run(query, instant), instant)
 
     def leave(self, uid: int) -> None:
-        """It is dropped. A run under way may still end."""
+        """The query is dropped. A run under way may still end."""
         self._turns.pop(uid, None)
 
     def knows(self, run: Run) -> bool:
-        """Whether it is the turn of this very run: its query is not dropped."""
+        """Whether this very run has the turn, so that its query has not been dropped."""
         turn = self._turns.get(run.query.uid)
         return turn is not None and turn.run is run
 
@@ -105,7 +105,7 @@ class Turns:
         return turn.run
 
     def succeeded(self, run: Run, now: int) -> None:
-        """Its rows are written."""
+        """The rows of the run are written."""
         if turn := self._ended(run):
             query = run.query
             turn.run = Run(query, following(query, run.instant, now))
@@ -128,5 +128,5 @@ class Turns:
         return turn
 
     def next_at(self) -> int | None:
-        """When the next run is due of those that wait; None: none waits."""
+        """When the next of the waiting runs is due; None: none waits."""
         return min((turn.at for turn in self._turns.values() if not turn.taken), default=None)

@@ -21,7 +21,7 @@ UNIT_NS: dict[str, int] = {
 }
 """Nanoseconds of each unit of fixed length."""
 CALENDAR_MONTHS: dict[str, int] = {"n": 1, "y": 12}
-"""Months of each unit whose length the calendar says."""
+"""Months of each unit whose length depends on the calendar."""
 _MONTH_NS = 28 * UNIT_NS["d"]  # the shortest
 
 
@@ -58,7 +58,7 @@ def duration_ns(duration: Duration) -> int:
 def ticks(duration: Duration, precision: Precision) -> int:
     """Ticks of a duration of fixed length.
 
-    :raises MillraceError: INVALID_VALUE for months and years, for a part of a tick, beyond 64 bits.
+    :raises MillraceError: INVALID_VALUE for months and years, for fractions of a tick, and beyond 64 bits.
     """
     whole, part = divmod(duration_ns(duration), tick_ns(precision))
     if part:
@@ -88,7 +88,7 @@ def convert(value: int, source: Precision, target: Precision) -> int:
 
 
 def shortest_ns(duration: Duration) -> int:
-    """Nanoseconds that a duration has at least: a month counts 28 days."""
+    """The least number of nanoseconds that a duration may have: a month counts as 28 days."""
     if duration.unit in CALENDAR_MONTHS:
         return duration.value * CALENDAR_MONTHS[duration.unit] * _MONTH_NS
     return duration.value * UNIT_NS[duration.unit]

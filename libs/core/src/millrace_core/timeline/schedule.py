@@ -1,9 +1,10 @@
 """The instants at which SLIDING and PERIOD fire (seed 000, 定时触发), for one time or an array of them.
 
-Below one day: the local midnight of each day plus the offset, then every period, begun anew each day: a day's
-last instant and the next day's first may lie closer together. From one day on: the local midnight of the
-origin's day plus the offset, then every period, never begun anew. Lengths are elapsed time: where the clocks
-are changed, a day has 23 or 25 hours, and as many instants.
+Periods below one day: the local midnight of each day plus the offset, and then once every period. The count
+begins anew each day, so a day's last instant and the next day's first may lie closer together. Periods of one
+day or more: the local midnight of the origin's day plus the offset, and then once every period; the count
+never begins anew. Lengths are elapsed time: when clocks are changed, a day has 23 or 25 hours, and instants
+accordingly.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Ints = npt.NDArray[np.int64]
 
 SECONDS_PER_DAY = 86_400
 _FIRST, _LAST = date(2, 1, 1).toordinal() - EPOCH_DAY, date(9998, 12, 31).toordinal() - EPOCH_DAY
-"""The days whose midnights a calendar knows; beyond them a zone keeps the offset that it has there."""
+"""The days whose midnights the calendar knows; beyond them a zone keeps the offset of the nearest such
+day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Schedule:
 
     @property
     def restarts(self) -> bool:
-        """Whether it begins anew each midnight."""
+        """Whether the count begins anew each midnight."""
         return self.every < self._day
 
     @overload
@@ -66,7 +68,7 @@ class Schedule:
         return following if end is None else np.minimum(following, end)
 
     def day_of(self, ts: Ints) -> Ints:
-        """From where a time's day is counted: the local midnight before it (or at it) plus the offset."""
+        """Where the day of a time begins: the local midnight before it (or at it) plus the offset."""
         return self._midnights(ts)[0] + self.offset
 
     def between(self, after: int, upto: int) -> Ints:
@@ -77,7 +79,7 @@ class Schedule:
             return np.arange(self.after(after), upto + 1, self.every, dtype=np.int64)
         first, last = self._days(np.array([after, upto]))[0].tolist()
         begins = self._begins(first, last)
-        # of each day only the instants in the range: a day may have millions of them
+        # only the instants of each day that lie in the range: a day may have millions of them
         begin, whole = begins[:-1], -(-np.diff(begins) // self.every)
         lows = np.maximum((after - begin) // self.every + 1, 0)
         counts = np.maximum(np.minimum((upto - begin) // self.every + 1, whole) - lows, 0)
@@ -102,7 +104,8 @@ class Schedule:
         return SECONDS_PER_DAY * TICKS_PER_SECOND[self.precision]
 
     def _days(self, ts: Ints) -> tuple[Ints, Ints | None]:
-        """Where the count of each time's day begins, and the next day's (None: there is no other day)."""
+        """Where the count for the day of each time begins, and for the next day (None: the count never begins
+        anew)."""
         if self.restarts:
             begin, end = self._midnights(ts - self.offset)
             return begin + self.offset, end + self.offset
@@ -126,7 +129,8 @@ class Schedule:
         return table[rows, at - 1], table[rows, at]
 
     def _begins(self, first: int, last: int) -> Ints:
-        """Where the days from ``first`` to ``last`` (begins themselves) begin, and the day after them."""
+        """The begins of the days from ``first`` to ``last`` (which are begins themselves), and of the day
+        after them."""
         if isinstance(self.where, timezone):
             return np.arange(first, last + self._day + 1, self._day, dtype=np.int64)
         low, high = (first - self.offset) // self._day - 1, (last - self.offset) // self._day + 3
@@ -137,7 +141,7 @@ class Schedule:
 
 
 def midnight(where: tzinfo, day: int) -> int:
-    """The Unix second at which the local date that many days after 1970-01-01 begins.
+    """The Unix second at which a local date begins; ``day`` is its number of days after 1970-01-01.
 
     Where clocks are put forward over midnight, the day begins at that moment.
     """
@@ -146,9 +150,9 @@ def midnight(where: tzinfo, day: int) -> int:
 
 @lru_cache(maxsize=65_536)
 def on_clock(where: tzinfo, second: int) -> int:
-    """The Unix second at which a local clock shows what UTC's shows at ``second``: of two the earlier one.
+    """The Unix second at which a local clock shows what UTC's shows at ``second``; of two, the earlier one.
 
-    A reading that a clock put forward never shows counts as if it had not been put forward yet.
+    A time that is skipped when clocks are put forward counts as if they had not been put forward yet.
     """
     day, rest = divmod(second, SECONDS_PER_DAY)
     known = min(max(day, _FIRST), _LAST)

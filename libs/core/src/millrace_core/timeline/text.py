@@ -1,4 +1,4 @@
-"""Timestamps as text: what SQL and REST clients write and read."""
+"""Timestamps as text, as SQL and REST clients write and read them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parse_timestamp(text: str, precision: Precision, tz: tzinfo | str = UTC) -> 
 
     Digits of a second beyond the precision are cut off, as TDengine does.
 
-    :raises MillraceError: INVALID_VALUE for any other text, and outside the range.
+    :raises MillraceError: INVALID_VALUE for any other text, and for times outside the range.
     """
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
@@ -91,7 +91,7 @@ def format_local(ticks: int, precision: Precision, tz: tzinfo | str = UTC) -> st
 def _format(ticks: int, precision: Precision, tz: tzinfo | str, separator: str, offset: bool) -> str:
     seconds, part = divmod(ticks, TICKS_PER_SECOND[precision])
     if not _LOWEST_SECOND <= seconds <= _HIGHEST_SECOND:
-        # no calendar of Python's goes that far: UTC, as NumPy counts it
+        # Python's calendar does not reach that far: use UTC, as NumPy counts it
         whole = str(np.datetime_as_string(np.datetime64(seconds, "s"))).replace("T", separator)
         return f"{whole}.{part:0{DIGITS[precision]}d}{'Z' if offset else ''}"
     shift = _fixed_offset(tz)

@@ -1,8 +1,8 @@
 """Which streams wait for processing time, and when the next tick is due: what the clock of trigger-svc knows.
 
-It learns of PERIOD streams from the control records, as the slots do, and of open windows with MAX_DELAY by
-what the slots say is due. Slots decide by themselves what a tick means; the agenda only says when one is
-worth writing, and of which WAL topics it must tell the ends.
+The agenda learns of PERIOD streams from the control records, as the slots do, and of open windows with
+MAX_DELAY from the due times that the slots report. The slots decide for themselves what a tick means. The
+agenda only says when a tick is worth writing, and for which WAL topics it must state the ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from millrace_core.trigger.stream.delay import APART, FAR
 from millrace_core.wire import control
 
 PATIENCE = 1_000_000_000
-"""ns until a tick that changed nothing about what is due is repeated: the query was busy, or failed."""
+"""ns until a tick is repeated if what was due still is: the query was busy, or failed."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Agenda:
                 try:
                     self._known[spec.uid] = compiled(essence(spec))
                 except MillraceError:
-                    return  # the slots say so
+                    return  # the slots report the error
                 self._start(spec.uid, at)
             case control.StartStream(uid=uid) if uid in self._known:
                 self._start(uid, at)
@@ -75,17 +75,18 @@ class Agenda:
         self._planned.pop(uid, None)
 
     def expect(self, delays_due: Sequence[int], lead: int = 0) -> None:
-        """Open windows are due by MAX_DELAY at these times (ns, ascending); each wants a tick ``lead`` ns
-        before, unless it came with the one before it."""
+        """Open windows are due by MAX_DELAY at these times (ns, ascending). Each needs a tick ``lead`` ns
+        before, unless the tick of an earlier one covers it."""
         self._delays_due, self._lead = delays_due, lead
 
     @property
     def early(self) -> int:
-        """What a tick says now of how far it reaches (ns): to what is due :data:`APART` after the first."""
+        """How far a tick written now reaches (ns): to what is due within :data:`APART` after the first
+        window."""
         return self._lead + APART
 
     def watch_from(self, since: int) -> None:
-        """The clock did not watch up to ``since``: what was planned until then is missed."""
+        """The clock did not watch until ``since``: instants planned up to then are missed."""
         self.since = since
         for planned in self._planned.values():
             if planned.next <= since:
@@ -97,14 +98,14 @@ class Agenda:
         instants = [planned.next for planned in self._planned.values()]
         passed = bisect_right(self._delays_due, self._reached)
         instants += [due - self._lead for due in self._delays_due[passed : passed + 1]]
-        if passed:  # what was due at the last tick is on its way, unless that takes too long
+        if passed:  # what was due at the last tick is under way; if that takes too long, the tick is repeated
             instants.append(self._ticked + PATIENCE)
         return min(instants, default=FAR)
 
     def take(self, now: int) -> set[str] | None:
-        """The WAL topics whose ends a tick at ``now`` (ns) must tell; None if no tick is due.
+        """The WAL topics whose ends a tick at ``now`` (ns) must state; None if no tick is due.
 
-        After it, what was due is done with.
+        After that, what was due counts as done.
         """
         if self.due > now:
             return None
@@ -115,12 +116,13 @@ class Agenda:
                 try:
                     planned.next = planned.schedule.after(now)
                 except (ArithmeticError, ValueError):
-                    planned.next = FAR  # it has no instants any more; the slots say so
+                    planned.next = FAR  # it has no further instants; the slots report the error
         self._ticked, self._reached = now, now + self.early
         return topics - {""}
 
     def again(self, topics: Collection[str], at: int) -> None:
-        """A tick did not tell the ends of these topics: what it was for is due at ``at`` (ns) once more."""
+        """A tick did not state the ends of these topics: the instants that it was for are due once more at
+        ``at`` (ns)."""
         for planned in self._planned.values():
             if planned.topic in topics:
                 planned.next = min(planned.next, at)

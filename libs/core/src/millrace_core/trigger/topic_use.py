@@ -1,8 +1,8 @@
-"""Which WAL topics the trigger query has no need of: those of output tables that no stream triggers on.
+"""Which WAL topics the trigger query does not need: those of output tables that no stream triggers on.
 
 A thousand streams have a thousand output tables. Each topic that the query reads costs something in every
-micro-batch, whether anything is in it or not. A topic may be left out as long as no stream wants it; one that
-a stream wants later is read from where the stream begins, for what came before does not concern it.
+micro-batch, whether anything is in it or not. A topic may be left out as long as no stream wants it. If a
+stream wants it later, it is read from where the stream begins: what came before does not concern that stream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millrace_core.wire.topics import wal_topic
 
 
 class TopicUse:
-    """What streams read and write, as the control records tell it."""
+    """What streams read and write, according to the control records."""
 
     def __init__(self) -> None:
         self._wanted: dict[int, dict[str, Offsets]] = {}
@@ -43,13 +43,14 @@ class TopicUse:
                 self._tables.pop(uid, None)
             case control.DropTable(topic=topic):
                 self._outputs.discard(topic)
-                for topics in self._wanted.values():  # one that is made again has other rows
+                for topics in self._wanted.values():  # a table that is created again has other rows
                     topics.pop(topic, None)
             case _:
-                pass  # a stream that stops keeps its place in its table
+                pass  # a stream that stops keeps its place in its table's topic
 
     def begins(self, record: control.AnyControl) -> dict[str, Offsets]:
-        """Of a record by which a stream begins, or goes on: from where on it wants which topics."""
+        """For a record with which a stream begins or goes on: which topics it wants, and from which offsets
+        on."""
         match record:
             case control.DefineStream(spec=spec, live_from=live_from, origins=origins):
                 if spec.source is None:
@@ -69,7 +70,7 @@ class TopicUse:
 
     @property
     def wanted(self) -> dict[str, Offsets]:
-        """Topic -> partition -> the first offset that any of the streams that there are may need."""
+        """Topic -> partition -> the first offset that any existing stream may need."""
         found: dict[str, Offsets] = {}
         for topics in self._wanted.values():
             for topic, offsets in topics.items():
@@ -91,20 +92,21 @@ class TopicUse:
 
 
 def _least(known: Offsets | None, more: Offsets) -> Offsets:
-    """By partition; one that only one of them tells of is read from there, or from its beginning."""
+    """The lower offset of each partition. If only one side has the partition, the other side counts as 0, its
+    beginning."""
     if known is None:
         return dict(more)
     return {p: min(known.get(p, 0), more.get(p, 0)) for p in known.keys() | more.keys()}
 
 
 def one_of(words: Iterable[str]) -> str:
-    """A regular expression (Java's and Python's) that matches these words and no others. It takes as many
-    steps as a word has letters, however many words there are: what they begin with alike is written once."""
+    """A regular expression (Java's and Python's) that matches these words and no others. Matching takes as
+    many steps as a word has letters, however many words there are: common beginnings are written once."""
     return _branch(sorted(set(words)))
 
 
 def _branch(words: list[str]) -> str:
-    # the first and the last of a sorted list have alike what all have
+    # what the first and the last word of a sorted list begin with alike, all words begin with
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(words[0], words[-1], strict=False))
     begin = "".join(letter for letter, _ in alike)
     rest = [word[len(begin) :] for word in words]

@@ -1,4 +1,4 @@
-"""Control records: definitions as data. They reach the slots through the same query as the rows.
+"""Control records: definitions as data. They reach the slots through the same query as the rows do.
 
 Their order is the order of the ``control`` topic; a record's offset there is its number, and an
 acknowledgement (``wire.status``) names that number.
@@ -16,17 +16,19 @@ from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_core.wire.virtual import Link
 
 Offsets = dict[Int64, Int64]
-"""WAL offsets: partition -> the first offset that is *not* included (an end) or that is (a start)."""
+"""WAL offsets: partition -> the first offset that is *not* included (for an end) or that is included (for a
+start)."""
 
 
 class ControlRecord(msgspec.Struct, frozen=True, tag_field="op"):
-    """The root of the control records. ``slot`` None: for every slot; else for that one only."""
+    """The root of the control records. ``slot`` None: the record is for every slot; otherwise for that one
+    only."""
 
 
 class DefineStream(ControlRecord, frozen=True, tag="define"):
     """A stream is live for WAL messages of its trigger table from ``live_from`` on (partition -> offset).
 
-    ``epoch`` grows with every START, so that events of different runs are told apart. ``origins``: of a
+    ``epoch`` grows with every START, so that events of different runs can be told apart. ``origins``, for a
     stream on a virtual table: ``live_from`` of its source tables, by topic; the same as in KnowOrigins.
     """
 
@@ -37,7 +39,7 @@ class DefineStream(ControlRecord, frozen=True, tag="define"):
 
 
 class StopStream(ControlRecord, frozen=True, tag="stop"):
-    """The stream evaluates nothing any more; its open windows stay. ``origins``: of a stream on a virtual
+    """The stream no longer evaluates anything; its open windows stay. ``origins``, for a stream on a virtual
     table: the ends of its source tables' topics, a moment before."""
 
     uid: int
@@ -45,9 +47,9 @@ class StopStream(ControlRecord, frozen=True, tag="stop"):
 
 
 class StartStream(ControlRecord, frozen=True, tag="start"):
-    """The stream evaluates again, from ``live_from`` on; ``origins``: of a stream on a virtual table: the
+    """The stream evaluates again, from ``live_from`` on. ``origins``, for a stream on a virtual table: the
     same for its source tables, by topic. ``untreated``: what was written while it was stopped is history, and
-    treated as such."""
+    is treated as such."""
 
     uid: int
     live_from: Offsets
@@ -57,7 +59,8 @@ class StartStream(ControlRecord, frozen=True, tag="start"):
 
 
 class RecalculateStream(ControlRecord, frozen=True, tag="recalculate"):
-    """RECALCULATE STREAM: event times ``[first, last]`` in ticks. ``last`` None: up to where a group is."""
+    """RECALCULATE STREAM: event times ``[first, last]`` in ticks. ``last`` None: up to where each group has
+    come."""
 
     uid: int
     first: Int64
@@ -65,8 +68,8 @@ class RecalculateStream(ControlRecord, frozen=True, tag="recalculate"):
 
 
 class DiagnoseStream(ControlRecord, frozen=True, tag="diagnose"):
-    """DIAGNOSE STREAM: each slot answers with its part (``wire.diagnosis``), its ``limit`` newest groups at
-    most."""
+    """DIAGNOSE STREAM: each slot answers with its part (``wire.diagnosis``), with at most its ``limit``
+    newest groups."""
 
     uid: int
     limit: int
@@ -100,8 +103,8 @@ class KnowChildren(ControlRecord, frozen=True, tag="children"):
 
 
 class KnowOrigins(ControlRecord, frozen=True, tag="origins"):
-    """What the virtual ``table`` takes from other tables, for one slot that evaluates some of these: it sends
-    their rows on for ``stream``, those from ``live_from`` (topic -> offsets) on. ``sources``: the super and
+    """What the virtual ``table`` takes from other tables; for one slot that evaluates some of these. The slot
+    sends their rows on for ``stream``, from ``live_from`` (topic -> offsets) on. ``sources``: the super and
     normal tables of the links."""
 
     slot: int
@@ -121,11 +124,10 @@ AnyControl = (
 class Tick(msgspec.Struct, frozen=True):
     """Processing time as data: nanoseconds since the epoch.
 
-    ``since``: the clock has watched without a break from then on; instants planned up to it were missed (the
-    default: all).
-    ``ends``: WAL topic -> its end offsets, read after ``now`` and before the tick was written, for the
-    trigger tables of the PERIOD streams that are due.
-    ``early``: nanoseconds; open windows with MAX_DELAY that are due until so long after ``now`` trigger.
+    ``since``: from then on the clock has watched without a break; instants planned up to that time were
+    missed (by default: all). ``ends``: WAL topic -> its end offsets, read after ``now`` and before the tick
+    was written, for the trigger tables of the PERIOD streams that are due. ``early``: nanoseconds; open
+    windows with MAX_DELAY trigger if they are due within that time after ``now``.
     """
 
     now: Int64
@@ -135,7 +137,7 @@ class Tick(msgspec.Struct, frozen=True):
 
     @property
     def reach(self) -> int:
-        """Up to when a MAX_DELAY that is due triggers, ns."""
+        """The time (ns) up to which open windows with MAX_DELAY may be due to trigger on this tick."""
         return self.now + self.early
 
 

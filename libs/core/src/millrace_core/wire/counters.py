@@ -1,14 +1,14 @@
-"""All counters of a stream: one table says what each means, its unit, and who counts it.
+"""All counters of a stream: one table says what each means, in which unit, and who counts it.
 
-A service leaves totals as :class:`~millrace_core.wire.status.Counters`, one record per task (a slot, or a
+A service writes totals as :class:`~millrace_core.wire.status.Counters`, one record per task (a slot, or a
 partition of what it reads). :func:`combined` puts the records of a stream together; the tables
-``information_schema.ins_stream_counters`` and ``ins_streams`` show the result. Totals count from the making
-of the stream on, over restarts; ``docs/COUNTERS.md`` is this table for readers, held equal by a test.
+``information_schema.ins_stream_counters`` and ``ins_streams`` show the result. Totals count from the creation
+of the stream on, across restarts. ``docs/COUNTERS.md`` is this table for readers; a test keeps the two equal.
 
-How exact: what trigger-svc counts lies in its checkpoint with what it evaluated: each row counts once,
-whatever crashes. What the other services count is written with what they did: what a killed process does
-again is counted again, but for ``events_taken``, ``events_again`` and ``repeated``, which remember their
-offsets.
+How exact they are: the counts of trigger-svc lie in its checkpoint together with what it evaluated, so each
+row counts once, whatever crashes. The counts of the other services are written with what they did: what a
+killed process does again is counted again, except for ``events_taken``, ``events_again`` and ``repeated``,
+which remember their offsets.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Sort = Literal["", "unused", "dropped", "notify_dropped"]
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """``services``: who counts it. ``sort``: ``unused``, a cause for which a row of the trigger table was not
-    used; ``dropped``, one for which a result row was not stored; ``notify_dropped``, one for which an event
-    did not reach an address. ``fold``: how the values of several tasks become one; ``latest`` and
-    ``earliest`` are moments, ns since the epoch."""
+    """``services``: who counts it. ``sort``: ``unused`` is a cause why a row of the trigger table was not
+    used; ``dropped``, why a result row was not stored; ``notify_dropped``, why an event did not reach an
+    address. ``fold``: how the values of several tasks are combined; ``latest`` and ``earliest`` are moments,
+    ns since the epoch."""
 
     name: str
     services: tuple[str, ...]
@@ -129,8 +129,8 @@ BY_NAME: Mapping[str, Counter] = {counter.name: counter for counter in COUNTERS}
 
 
 def combined(records: Iterable[Counters]) -> dict[int, dict[str, int]]:
-    """Stream uid -> counter -> value, over all tasks. Counters that nobody has counted are not in it, nor are
-    those that the table does not know (a newer writer)."""
+    """Stream uid -> counter -> value, over all tasks. It leaves out counters that nobody has counted, and
+    those that this table does not know (from a newer writer)."""
     by_stream: dict[int, list[Mapping[str, int]]] = {}
     for record in records:
         by_stream.setdefault(record.stream, []).append(record.totals)
@@ -138,7 +138,7 @@ def combined(records: Iterable[Counters]) -> dict[int, dict[str, int]]:
 
 
 def merged(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The same of one stream's tasks: counter -> value."""
+    """The same for the tasks of one stream: counter -> value."""
     totals: dict[str, int] = {}
     for part in parts:
         for name, value in part.items():
@@ -148,7 +148,7 @@ def merged(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def folded(counter: Counter, known: int | None, value: int) -> int:
-    """Two values of a counter as one."""
+    """Combines two values of a counter."""
     if known is None:
         return value
     match counter.fold:
@@ -170,10 +170,10 @@ Task = tuple[int, int]
 
 
 class Tally:
-    """What one process has counted for a service, on top of what was told before. Used by one thread.
+    """What one process has counted for a service, on top of what was already told. Used by one thread.
 
-    ``known``: the last record of a task that is in the log, whoever wrote it. It is asked once per task, and
-    again when the task has come back (:meth:`keep`).
+    ``known``: gives the last record of a task in the log, whoever wrote it. It is called once per task, and
+    again after the task has come back (:meth:`keep`).
     """
 
     def __init__(self, service: str, instance: str, known: Callable[[int, int], Counters | None]) -> None:
@@ -193,17 +193,18 @@ class Tally:
         self._upto[task] = max(upto, self._upto.get(task, 0))
 
     def upto(self, stream: int, slot: int) -> int:
-        """The first offset of the partition ``slot`` that is not counted in for this stream."""
+        """The first offset of the partition ``slot`` that has not been counted for this stream."""
         task = stream, slot
         return max(self._record(task).upto, self._upto.get(task, 0))
 
     def keep(self, slots: Set[int]) -> None:
-        """Only these are this process's now; others are counted by another one, on top of what is told."""
+        """Only these slots belong to this process now; other processes count the rest, on top of what was
+        told."""
         self._records = {task: record for task, record in self._records.items() if task[1] in slots}
         self._upto = {task: upto for task, upto in self._upto.items() if task[1] in slots}
 
     def take(self) -> list[tuple[bytes, bytes]]:
-        """Records to write (key, value): of all tasks that have counted since this was asked last."""
+        """The records to write (key, value), for all tasks that have counted since the last call."""
         news = []
         for task, fresh in self._fresh.items():
             record = self._record(task)

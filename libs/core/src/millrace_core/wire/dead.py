@@ -14,9 +14,9 @@ from millrace_core.errors import MillraceError
 LARGEST = 6 * 1024 * 1024
 """Bytes of a letter, well below what a log takes (8 MiB): a letter always fits."""
 KEPT = 64 * 1024
-"""Bytes of a key or value that a letter carries if all of them would be too many."""
+"""Bytes of a key or value that a letter carries if the whole would be too large."""
 DETAIL = 2_000
-"""Characters of the sentence; it may quote the message."""
+"""The most characters of the sentence, which may quote the message."""
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -28,8 +28,8 @@ class Whole(msgspec.Struct, frozen=True):
 
 class DeadLetter(msgspec.Struct, frozen=True):
     """``cause``: an ErrorCode name; ``detail``: the sentence; ``key``, ``value``: the message's (base64 in
-    JSON). ``truncated``: ``key`` or ``value`` where only its first bytes are here, by which they begin.
-    ``service``: who wrote the letter."""
+    JSON). ``truncated``: an entry for ``key`` or ``value`` if only its first bytes are here. ``service``: who
+    wrote the letter."""
 
     topic: str
     partition: int

@@ -1,7 +1,7 @@
 """What a slot answers to DIAGNOSE STREAM: its part of a stream, in the topic ``status``.
 
-Keys begin with :data:`PREFIX`, so that readers of the topic that do not ask pass these records over. The
-gateway deletes an answer (a null value) once it has read it.
+Keys begin with :data:`PREFIX`, so that readers of the topic that have not asked can pass these records over.
+The gateway deletes an answer (a null value) once it has read it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PREFIX = "diagnosis/"
 """How the keys of these records begin."""
 
 What = Literal["row", "row_at", "state", "start", "end", "rows", "true_for", "again", "delay", "time", "data"]
-"""What something waits for. row: any row. row_at: one with a time of ``at`` or later. state: a row of another
-state than ``words``. start, end: a row that meets the condition. rows: ``at`` more rows. time, delay:
-processing time ``at`` (ns), of PERIOD and MAX_DELAY. data: a row written by then (IGNORE_NODATA_TRIGGER).
+"""What something waits for. row: any row. row_at: a row with a time of ``at`` or later. state: a row with a
+state other than ``words``. start, end: a row that meets the condition. rows: ``at`` more rows. time, delay:
+processing time ``at`` (ns), for PERIOD and MAX_DELAY. data: a row written by then (IGNORE_NODATA_TRIGGER).
 
-Two do not end a window, they say what becomes of it: true_for: it counts only if it lasts to ``at``; again:
-it is cut again from the stored rows when it closes."""
+Two of them do not end a window but say what becomes of it. true_for: it counts only if it lasts until ``at``.
+again: it is cut again from the stored rows when it closes."""
 
 
 class Wait(msgspec.Struct, frozen=True, array_like=True):
@@ -33,7 +33,7 @@ class Wait(msgspec.Struct, frozen=True, array_like=True):
 
 class OpenWindow(msgspec.Struct, frozen=True, array_like=True):
     """A window that is open, or the next instant of SLIDING (``end``) with the one before it (``start``).
-    None: not known. ``rows`` so far; -1: the table must be asked."""
+    None: not known. ``rows``: their number so far; -1: the table must be asked."""
 
     start: int | None
     end: int | None
@@ -42,11 +42,11 @@ class OpenWindow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupPart(msgspec.Struct, frozen=True, array_like=True):
-    """A group. ``newest``: event time in ticks of its newest row; ``until``: its T (None: it has no row).
+    """A group. ``newest``: event time of its newest row, in ticks; ``until``: its T (None: it has no row).
 
-    ``waiting``: rows that wait for T, ``first_waiting`` the oldest one's time; ``held``: rows that wait for
-    history. ``windows``: the open ones, those that close first in front; ``more``: that are left out.
-    ``waits``: what the group waits for while none is open.
+    ``waiting``: how many rows wait for T; ``first_waiting``: the oldest one's time; ``held``: how many rows
+    wait for history. ``windows``: the open windows, those that close first in front; ``more``: how many are
+    left out. ``waits``: what the group waits for while no window is open.
     """
 
     group: Group
@@ -63,11 +63,11 @@ class GroupPart(msgspec.Struct, frozen=True, array_like=True):
 class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="about"):
     """A slot's part of a stream. ``control``: the number of the control record that asked for it.
 
-    ``hosted``: whether the slot keeps the stream at all; if not, the rest says nothing. ``failure``: why it
-    cannot, or why it has set the stream aside. ``gone``: its trigger table was dropped. ``holding``: live
-    rows wait for history. ``totals``: by the names of ``wire.counters``. ``groups``: the newest of the
-    ``total`` groups. ``windows``: open ones of types that may have several of a group; ``waiting``: rows that
-    wait for T.
+    ``hosted``: whether the slot keeps the stream at all; if not, the rest is meaningless. ``failure``: why it
+    cannot keep the stream, or why it has set it aside. ``gone``: its trigger table was dropped. ``holding``:
+    live rows wait for history. ``totals``: counters by the names of ``wire.counters``. ``groups``: the newest
+    of the ``total`` groups. ``windows``: the number of open windows, for types that may have several per
+    group; ``waiting``: the number of rows that wait for T.
     """
 
     stream: int

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Message(NamedTuple):
-    """A message to send. Messages of one topic and key lie in one partition, in the order of sending;
-    a null value deletes the key from a compacted topic. ``traceparent``: the header (W3C) of one that is
-    traced; without it, empty, a message has no headers."""
+    """A message to send. Messages of one topic and key lie in one partition, in the order of sending; a null
+    value deletes the key from a compacted topic. ``traceparent``: the header (W3C) of a message that is
+    traced; if it is empty, the message has no headers."""
 
     topic: str
     key: bytes | None

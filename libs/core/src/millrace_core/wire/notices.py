@@ -26,7 +26,7 @@ class NoticeBatch(msgspec.Struct, frozen=True):
 
 
 class ReadNotice(msgspec.Struct, frozen=True):
-    """A :class:`Notice` as notify-svc reads it: ``event`` stays the JSON text that it goes on as."""
+    """A :class:`Notice` as notify-svc reads it: ``event`` stays JSON text, which is passed on as it is."""
 
     stream: str
     group: str
@@ -54,7 +54,7 @@ class _Type(msgspec.Struct, frozen=True):
 _encoder = msgspec.json.Encoder()
 decode = strictly(msgspec.json.Decoder(NoticeBatch).decode)
 read = strictly(msgspec.json.Decoder(ReadBatch).decode)
-"""As :func:`decode`, without reading the events; what is not JSON in them is found all the same."""
+"""As :func:`decode`, without reading the events; it still detects events that are not JSON."""
 BATCHES = Format(NOTIFICATIONS, read)
 _type = msgspec.json.Decoder(_Type).decode
 

@@ -1,4 +1,5 @@
-"""Operations of Millrace in a WAL topic, in one order with its rows; the first byte tells them apart."""
+"""Operations of Millrace in a WAL topic, in one order with its rows; the first byte distinguishes them from
+rows."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Retag(msgspec.Struct, frozen=True, tag="retag", tag_field="op"):
 
 
 class Altered(msgspec.Struct, frozen=True, tag="altered", tag_field="op"):
-    """In each partition, under any key: who reads on needs the table's definition of this version."""
+    """Stands in each partition, under any key: to read on, the table's definition of this version is
+    needed."""
 
     version: Int64
 

@@ -1,8 +1,9 @@
-"""How messages are read: whatever is not understood, in whichever topic, is one error with its cause.
+"""How messages are read: whatever cannot be understood, in any topic, becomes one kind of error that states
+the cause.
 
-Everybody who may write to the broker may write anything to any topic. A reader that meets a message that is
-none of Millrace's, or a newer version's, passes it over; the service that ``wire.topics`` names for the topic
-makes a dead letter of it.
+Anybody who may write to the broker may write anything to any topic. A reader passes over a message that is
+not Millrace's, or comes from a newer version; the service that ``wire.topics`` names for the topic makes a
+dead letter of it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from millrace_core.wire.topics import Topic
 T = TypeVar("T")
 
 MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding anybody's bytes raises; they may be nested thousands of levels deep."""
+"""What decoding arbitrary bytes may raise; they may be nested thousands of levels deep."""
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""Of what is computed with on arrays: a number beyond would be an error only there."""
+"""For numbers that are used in arrays: one beyond 64 bits would otherwise fail only there."""
 
 SHOWN = 64
 """Characters of a key that an error shows."""
@@ -43,8 +44,8 @@ def strictly(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
 class Format(Generic[T]):
     """The messages of one topic, deletions apart.
 
-    ``decode``: reads a value, :raises WireError: for one that it cannot; ``key_of``: the key under which such
-    a message is sent (None: the key does not follow from the value).
+    ``decode``: reads a value, :raises WireError: for one that it cannot read; ``key_of``: gives the key under
+    which such a message is sent (None: the key does not follow from the value).
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Format(Generic[T]):
     def read(self, key: bytes | None, value: bytes | None) -> T:
         """What a message says.
 
-        :raises WireError: UNDECODABLE for one that is not as the topic's are.
+        :raises WireError: UNDECODABLE for a message that does not fit the topic.
         """
         if self.topic.keyed:
             text_of(key)
@@ -74,7 +75,7 @@ class Format(Generic[T]):
 
 
 def undecodable(detail: str) -> WireError:
-    """Why a message is not understood."""
+    """The error that says why a message cannot be understood."""
     return WireError(ErrorCode.UNDECODABLE, detail)
 
 
@@ -104,7 +105,7 @@ def name_of(key: bytes) -> str:
 
 
 def shown(key: bytes | None) -> str:
-    """A key, for people."""
+    """A key in a form for people to read."""
     if key is None:
         return "null"
     text = key[:SHOWN].decode(errors="backslashreplace")

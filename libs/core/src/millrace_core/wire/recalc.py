@@ -1,8 +1,9 @@
-"""Requests to cut windows again from stored rows, and what a slot is handed once history has been read.
+"""Requests to cut windows again from stored rows, and what is handed over to a slot once history has been
+read.
 
 trigger-svc asks (topic ``recalc``): it knows which windows a late row, an update or a delete has touched, and
-how far each group is. calc-svc answers with trigger batches (topic ``triggers``), and tells a slot that waits
-for history what came before its first live row (topic ``handover``).
+how far each group has come. calc-svc answers with trigger batches (topic ``triggers``), and tells a slot that
+waits for history what came before its first live row (topic ``handover``).
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from millrace_core.wire.topics import HANDOVER, RECALC
 
 Why = Literal["CHANGE", "MANUAL", "HISTORY", "UNTREATED", "ROWS"]
 """CHANGE: late rows, updates, deletes. MANUAL: RECALCULATE STREAM. HISTORY: rows older than the stream.
-UNTREATED: rows written while it was stopped. ROWS: of which the slot knows the time alone."""
+UNTREATED: rows written while it was stopped. ROWS: rows of which the slot knows only the time."""
 
 Asked = dict[str, dict[int, int]]
-"""Rows by their table's name and time, and the offset of the message in which a part of each came last."""
+"""Rows by their table's name and time, with the offset of the latest message that brought a part of each."""
 
 Taken = dict[str, dict[str, int]]
-"""Of what came from the sources of virtual tables the last offset: name -> ``Origin.source`` -> offset."""
+"""The last offset of what came from the sources of virtual tables: name -> ``Origin.source`` -> offset."""
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """Event times ``[first, last]`` of a group, in ticks. ``until``: T of the group when it was asked: what
-    closes later belongs to the live path. ``origin``: as :meth:`Windower.origin_of` has it. ``open``:
-    windows that have not closed by then are asked for as well, as they are shown before they close;
-    ``last`` may lie behind ``until``. ``lost``: only the stored rows know which windows are open.
-    ``rewritten``: only if rows between these times (both included) have been written over.
+    """Event times ``[first, last]`` of a group, in ticks. ``until``: T of the group at the time of the
+    request: what closes later belongs to the live path. ``origin``: as in :meth:`Windower.origin_of`.
+    ``open``: windows that have not closed by then are requested as well, as they are shown before they close;
+    then ``last`` may lie after ``until``. ``lost``: only the stored rows know which windows are open.
+    ``rewritten``: the part counts only if rows between these times (both included) have been overwritten.
     """
 
     group: Group
@@ -47,13 +48,14 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 class Request(msgspec.Struct, frozen=True):
     """What one slot asks for one stream.
 
-    ``slot`` of ``slots``: which groups are its own. ``parts``: those that it knows; ``rest`` (first, last):
-    its other groups as well, each up to its newest stored row. ``seen``: WAL offsets of the trigger table
-    that the answer must have seen. ``localtime``: ns. ``written``: HISTORY, UNTREATED: the stretches of the
-    WAL (partition -> [from, to)) whose rows are meant; ``origins``: of a virtual trigger table the same of
-    its source tables instead, by topic. ``taken``: what lies behind these offsets alone. ``asked``: MANUAL:
-    the range that the user named; ``left_out``: of COUNT_WINDOW the groups that have not come to its end, and
-    the latest T of them. ``rows``: ROWS: those that are meant.
+    ``slot`` of ``slots``: determine which groups are its own. ``parts``: those of groups that it knows;
+    ``rest`` (first, last): its other groups as well, each up to its newest stored row. ``seen``: WAL offsets
+    of the trigger table that the answer must have seen. ``localtime``: ns. ``written``, for HISTORY and
+    UNTREATED: the stretches of the WAL (partition -> [from, to)) whose rows are meant; ``origins``: instead,
+    for a virtual trigger table, the same for its source tables, by topic. ``taken``: only what lies after
+    these offsets is meant. ``asked``, for MANUAL: the range that the user named; ``left_out``: with
+    COUNT_WINDOW, the number of groups that have not come to the end of the range, and the latest T of them.
+    ``rows``, for ROWS: the rows that are meant.
     """
 
     stream: int
@@ -74,7 +76,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True):
-    """A window that opened. ``detail``: as :class:`millrace_core.wire.events.TriggerEvent` has it."""
+    """A window that opened. ``detail``: as in :class:`millrace_core.wire.events.TriggerEvent`."""
 
     start: Int64
     end: Int64
@@ -85,10 +87,10 @@ class Opened(msgspec.Struct, frozen=True, array_like=True):
 class Past(msgspec.Struct, frozen=True, array_like=True):
     """What lies before a group's live rows.
 
-    ``memory``: its windower's memory (msgpack) after all rows up to T, ``newest``: its newest row; None: as
-    it is. ``ts``, ``columns``: rows to evaluate behind that, in order: those that wait for T, or those
-    written while the stream was stopped. ``upto``: rows up to here are in this or an earlier message.
-    ``opened``: the windows that are open, as they were when they opened: the slot tells of them.
+    ``memory``: its windower's memory (msgpack) after all rows up to T; ``newest``: its newest row. None: they
+    stay as they are. ``ts``, ``columns``: rows to evaluate after that, in order: those that wait for T, or
+    those written while the stream was stopped. ``upto``: rows up to this time are in this or an earlier
+    message. ``opened``: the windows that are open, as they were when they opened: the slot tells of them.
     """
 
     group: Group
@@ -111,9 +113,9 @@ class StoredRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Handover(msgspec.Struct, frozen=True):
-    """For the one slot that asked. ``done``: all has been told; the slot evaluates its live rows.
+    """For the one slot that asked. ``done``: all has been told, and the slot evaluates its live rows.
 
-    ``asked``: what was asked for under ROWS and is answered here, ``rows``: those of them that are there and
+    ``asked``: the rows requested under ROWS that are answered here; ``rows``: those of them that exist and
     that PRE_FILTER lets pass.
     """
 
@@ -127,7 +129,7 @@ class Handover(msgspec.Struct, frozen=True):
 
 
 def key(stream: int, slot: int) -> bytes:
-    """The key of requests and handovers: those of one slot stay in order."""
+    """The key of requests and handovers, so that those of one slot stay in order."""
     return f"{stream}/{slot}".encode()
 
 

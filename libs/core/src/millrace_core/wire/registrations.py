@@ -1,7 +1,7 @@
-"""What calc-svc asks of the gateway, the catalog's only writer, in the topic ``registrations``.
+"""What calc-svc asks the gateway to do, the catalog's only writer, in the topic ``registrations``.
 
-A child table that a producer made (``model.schema.Child``), the output table of a stream that was dropped and
-is needed for a result, or an output child table that is to go.
+It reports a child table that a producer created (``model.schema.Child``), the output table of a stream that
+was dropped but is needed for a result, or an output child table that is to be dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class OutputWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputGone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """DELETE_OUTPUT_TABLE: a group's table was dropped; its output child table ``gone`` is to go too."""
+    """DELETE_OUTPUT_TABLE: a group's table was dropped; its output child table ``gone`` is to be dropped
+    too."""
 
     db: str
     table: str
@@ -49,7 +50,7 @@ def key_of(registration: Registration) -> bytes:
         case OutputWanted(stream=uid):
             return f"output/{uid}".encode()
         case OutputGone(db=db, gone=name):
-            return f"{db}.{name}".encode()  # behind the child's own registration
+            return f"{db}.{name}".encode()  # so that it comes after the child's own registration
 
 
 def decode(value: bytes) -> Registration:
@@ -67,7 +68,7 @@ def decode(value: bytes) -> Registration:
         if isinstance(found, Child):
             name_of(found.name.encode())
         return found
-    raise undecodable(errors[0])  # children are what most messages are about
+    raise undecodable(errors[0])  # most messages are about children
 
 
 REGISTERED = Format(REGISTRATIONS, decode, key_of)

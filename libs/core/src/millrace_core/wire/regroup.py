@@ -1,10 +1,10 @@
 """Rows on their way from the slot of their table to the slot of their group.
 
-Groups of several tables are those by tags, and the single group of an ungrouped super table.
+Groups of several tables are groups by tags, and the single group of an ungrouped super table.
 
-A slot that evaluates a child table cannot evaluate a group of several tables: it sends their rows on,
-through the ``regroup`` topic, under the group's key. ``number`` counts a sending slot's messages per stream,
-so that a receiver knows a message that comes again after a restart.
+The slot of a child table cannot evaluate a group of several tables: it sends the rows on, through the
+``regroup`` topic, under the group's key. ``number`` counts a sending slot's messages per stream, so that a
+receiver recognizes a message that comes again after a restart.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
 
     ``ts``: int64 little endian, ticks, in order of arrival; ``columns``: the other columns that the stream's
     trigger reads, as an Arrow IPC stream (empty where it reads none); ``seen``: as in TriggerBatch;
-    ``written``: Kafka's timestamp of the newest message behind it, ms.
+    ``written``: Kafka's timestamp of the newest message that the rows come from, ms.
 
-    PERIOD evaluates no rows, and has none sent. ``change``: the sending slot has tables of this group from
-    here on (1), or has none any more (-1); ``news``: messages with rows, partition of the WAL topic ->
-    (offset of the first, of the last). ``deleted``: the table's rows in this range of time are gone;
-    with ``ts``: only what was there at these times, for it was written again and may be elsewhere now;
-    ``everyone``: of which of the receiver's groups is not known.
+    PERIOD evaluates no rows, and none are sent for it. ``change``: from here on the sending slot has tables
+    of this group (1), or no longer has any (-1); ``news``: messages with rows, partition of the WAL topic ->
+    (offset of the first, of the last). ``deleted``: the table's rows in this range of time are gone; with
+    ``ts``: only what was there at these times, because it was rewritten and may belong elsewhere now;
+    ``everyone``: it is not known which of the receiver's groups had the rows.
     """
 
     stream: int
@@ -56,7 +56,7 @@ def key(stream: int, group: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def nobody_of(stream: int, slot: int, slots: int) -> int:
-    """An id of a group that lies in this slot, and that no group has: for a message to the slot itself."""
+    """A group id that lies in this slot and that no group has, for a message to the slot itself."""
     return next(id_ for id_ in count(-1, -1) if slot_of(REGROUP.name, key(stream, id_), slots) == slot)
 
 

@@ -1,4 +1,4 @@
-"""What services leave for each other to know, by key (compacted): acknowledgements, counters, failures."""
+"""What services leave for one another, by key (compacted): acknowledgements, counters, failures."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Applied(msgspec.Struct, frozen=True, tag="applied", tag_field="about"):
 
 
 class StreamFailure(msgspec.Struct, frozen=True, tag="failure", tag_field="about"):
-    """A stream failed, ``message`` says why: empty once it is well again.
+    """A stream failed. ``message`` says why; it is empty once the stream is well again.
 
-    ``slot`` None: a calculation failed for good; the stream goes on, and is well when one succeeds. Key:
-    ``failure/<stream uid>``. Else trigger-svc has set the stream aside in this slot, where it evaluates
-    nothing until it is started again. Key: ``failure/<stream uid>/<slot>``.
+    ``slot`` None: a calculation failed for good; the stream goes on, and is well again when one succeeds.
+    Key: ``failure/<stream uid>``. Otherwise trigger-svc has set the stream aside in this slot, where it
+    evaluates nothing until it is started again. Key: ``failure/<stream uid>/<slot>``.
     """
 
     stream: int
@@ -32,11 +32,12 @@ class StreamFailure(msgspec.Struct, frozen=True, tag="failure", tag_field="about
 
 
 class StreamPaused(msgspec.Struct, frozen=True, tag="paused", tag_field="about"):
-    """A stream with ON_FAILURE_PAUSE waits: an address of it cannot be reached, ``message`` says which and
-    why.
+    """A stream with ON_FAILURE_PAUSE waits because one of its addresses cannot be reached; ``message`` says
+    which and why.
 
     ``partition``, ``offset``: the oldest record of ``notifications`` that has not been delivered; the owner
-    of the partition deletes this (a null value) once it has. Key: ``paused/<stream uid>/<partition>``.
+    of the partition deletes this status (with a null value) once it has been. Key:
+    ``paused/<stream uid>/<partition>``.
     """
 
     stream: int
@@ -46,12 +47,12 @@ class StreamPaused(msgspec.Struct, frozen=True, tag="paused", tag_field="about")
 
 
 class TriggersHeld(msgspec.Struct, frozen=True, tag="held", tag_field="about"):
-    """calc-svc has calculated nothing of a stream from this offset of a partition of ``triggers`` on, though
-    its group has committed more: the rest is read again once the stream goes on, then this is deleted (a null
-    value).
+    """calc-svc has calculated nothing of a stream from this offset of a partition of ``triggers`` on,
+    although its consumer group has committed more. The rest is read again once the stream goes on; then this
+    status is deleted (with a null value).
 
-    ``waits``: what is not there yet, in words (rows that are not stored, say); empty: the stream is paused.
-    Key: ``held/<stream uid>/<partition>``.
+    ``waits``: what is missing, in words (for example rows that are not stored yet); empty: the stream is
+    paused. Key: ``held/<stream uid>/<partition>``.
     """
 
     stream: int
@@ -61,13 +62,13 @@ class TriggersHeld(msgspec.Struct, frozen=True, tag="held", tag_field="about"):
 
 
 class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
-    """What one task of a stream has counted since the stream was made: counter -> total, as ``wire.counters``
-    defines them.
+    """What one task of a stream has counted since the stream was created: counter -> total, as
+    ``wire.counters`` defines them.
 
     ``slot``: the slot of trigger-svc, or the partition of the topic that the service reads. ``instance``: the
     process that counts (empty: any of the service's). ``upto``: the first offset of the partition whose
-    record is not counted in: what is read again after a crash is not counted twice.
-    Key: ``counters/<service>/<stream>/<slot>``.
+    record has not been counted, so that what is read again after a crash is not counted twice. Key:
+    ``counters/<service>/<stream>/<slot>``.
     """
 
     service: str
@@ -91,10 +92,10 @@ class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field=
     """How far a recalculation by hand, or a history, has come.
 
     Key: ``recalculation/<stream>/<partition>/<offset>``, where its (last) request stands. ``first``,
-    ``last``: event times in ticks. ``state``: Running, Finished, Ignored (by hand: the stream has not come so
-    far) or Failed; ``message`` says why. ``fraction``: 0 to 1. ``rows``: stored rows read; ``events``: events
-    sent. ``seconds_left``: until it is done if it goes on as it went so far; None while nothing can be
-    said of that.
+    ``last``: event times in ticks. ``state``: Running, Finished, Ignored (by hand: the stream has not come
+    that far) or Failed; ``message`` says why. ``fraction``: 0 to 1. ``rows``: stored rows read; ``events``:
+    events sent. ``seconds_left``: how long until it is done, at the pace so far; None while that is not
+    known.
     """
 
     stream: int
@@ -112,9 +113,9 @@ class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field=
 
 
 class Stored(msgspec.Struct, frozen=True, tag="stored", tag_field="about"):
-    """A table store has the rows of a table in files: partition of its WAL topic -> the first offset that is
-    not. The topic may forget what lies before. ``store``: one of several stores; ``table``: the table's uid.
-    Key: ``stored/<store>/<topic>``."""
+    """A table store has the rows of a table in files: partition of the WAL topic -> the first offset that is
+    not in files. The topic may forget what lies before. ``store``: one of several stores; ``table``: the
+    table's uid. Key: ``stored/<store>/<topic>``."""
 
     store: str
     topic: str
@@ -123,14 +124,15 @@ class Stored(msgspec.Struct, frozen=True, tag="stored", tag_field="about"):
 
 
 class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
-    """What keeps a service from a part of its work, or what it has lost; deleted (a null value) once over.
+    """What keeps a service from a part of its work, or what it has lost; deleted (with a null value) once it
+    is over.
 
-    ``what``: the thing, as the key needs it: ``state``, ``table/<topic>``, ``gap/<topic>/<partition>``.
-    It touches the streams that read one of these ``topics`` (WAL topics) or are one of ``streams``; all of
-    them if ``everything``. ``control`` not None: what is lost is lost; a stream that was started by a later
+    ``what``: the thing, as the key needs it: ``state``, ``table/<topic>``, ``gap/<topic>/<partition>``. It
+    touches the streams that read one of these ``topics`` (WAL topics) or are one of ``streams``; all of them
+    if ``everything``. ``control`` not None: something is lost for good; a stream that was started by a later
     control record is not touched. ``stalled_since`` not empty: nothing has failed, but a part of the service
-    (``what`` is ``stalled/<part>``) has not moved since that instant though something waits; it is told with
-    the status. Key: ``problem/<service>/<what>``.
+    (``what`` is ``stalled/<part>``) has not moved since that instant although something waits; it is reported
+    with the status. Key: ``problem/<service>/<what>``.
     """
 
     service: str
@@ -144,20 +146,20 @@ class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
 
 
 class Buried(msgspec.Struct, frozen=True, tag="buried", tag_field="about"):
-    """How far a topic of which calc-svc reads something again at each start has its dead letters: partition
-    -> the first offset that was not looked at. Key: ``buried/<topic>``."""
+    """Up to where dead letters have been made of a topic that calc-svc reads again, in part, at each start:
+    partition -> the first offset that was not looked at. Key: ``buried/<topic>``."""
 
     topic: str
     offsets: dict[int, int]
 
 
 class QueryRuns(msgspec.Struct, frozen=True, tag="runs", tag_field="about"):
-    """How far a continuous query has come, told behind the rows of each run. ``query``: its uid.
+    """How far a continuous query has come; written after the rows of each run. ``query``: its uid.
 
     ``done``: the last instant (milliseconds) whose rows are written, None before the first. ``at``: when its
-    last run ended, in nanoseconds. ``succeeded``, ``failed``, ``rows``: of all its runs. ``message``: why the
-    last one failed; it is tried again. ``next``: the instant that comes next; ``skipped``: instants that
-    DISCARD has left out; ``took``: milliseconds of the last run. Key: ``runs/<uid>``.
+    last run ended, in nanoseconds. ``succeeded``, ``failed``, ``rows``: totals of all its runs. ``message``:
+    why the last run failed; it is tried again. ``next``: the instant that comes next; ``skipped``: how many
+    instants DISCARD has left out; ``took``: milliseconds of the last run. Key: ``runs/<uid>``.
     """
 
     query: int
@@ -233,9 +235,9 @@ _ANSWERS = Format(STATUS, diagnosis.decode, lambda part: diagnosis.key(part.stre
 
 
 def read(given: bytes | None, value: bytes | None) -> AnyStatus | Diagnosis | None:
-    """What a message of the topic says; None: its key is deleted.
+    """What a message of the topic says; None: it deletes its key.
 
-    :raises WireError: UNDECODABLE for one that is not as the topic's are.
+    :raises WireError: UNDECODABLE for a message that does not fit the topic.
     """
     if _RECORDS.deletes(value):
         if _KEY.fullmatch(text_of(given)) is None:

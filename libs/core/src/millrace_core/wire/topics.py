@@ -1,5 +1,5 @@
 """The topics: one table says what each carries, its key, how it is kept, and who makes dead letters of what
-cannot be understood there; and how WAL topics are named."""
+cannot be understood there. It also defines how WAL topics are named."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ Service = Literal["api-gateway", "trigger-svc", "calc-svc", "notify-svc"]
 
 
 TRIGGER_QUERY = "trigger-svc"
-"""As a reader of a topic: the trigger query, which keeps its own positions (``status.ReadUpTo``)."""
+"""The trigger query as a reader of topics; it keeps its own positions (``status.ReadUpTo``)."""
 _HOUR, _DAY = 3_600_000, 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of fixed name. ``compacted``: the last value of a key is kept for ever, a null value deletes
-    the key; else ``retention_ms`` (-1: for ever), and there is no message without a value.
+    """A topic with a fixed name. ``compacted``: the last value of a key is kept for ever, and a null value
+    deletes the key; otherwise ``retention_ms`` applies (-1: for ever), and there is no message without a
+    value.
 
-    ``buried_by``: the one service that makes a dead letter of a message here that cannot be understood; other
-    readers pass it over and count it. None: nobody reads the topic, or one service does at its start alone.
-    ``keyed``: each message has a key, which is text; else none has.
+    ``buried_by``: the one service that makes dead letters of messages here that cannot be understood; other
+    readers pass them over and count them. None: nobody reads the topic, or one service does so only at its
+    start. ``keyed``: each message has a key, which is text; otherwise none has.
 
     ``readers``: consumer groups, and TRIGGER_QUERY. What all of them have read is trimmed once it is
-    ``kept_ms`` old (-1: never); what one of them has not is kept however old it is.
+    ``kept_ms`` old (-1: never); what one of them has not read is kept, however old it is.
     """
 
     name: str
@@ -62,7 +63,7 @@ CLOCK = Topic(
     "clock", "none", "wire.control.Tick: processing time as data", retention_ms=_HOUR,
     buried_by="trigger-svc", keyed=False,
 )  # fmt: skip
-"""Old ticks tell nothing."""
+"""Old ticks are of no use."""
 REGROUP = Topic(
     "regroup", "stream uid/group", "wire.regroup: rows on their way to their group's slot", 4,
     readers=(TRIGGER_QUERY,), buried_by="trigger-svc",
@@ -98,7 +99,7 @@ INSERT_TRIGGERS = Topic(
 )  # fmt: skip
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
 WAL_BURIED_BY: Service = "calc-svc"
-"""The same for all WAL topics, and for topics that begin so and belong to no table."""
+"""As ``buried_by``, for all WAL topics, and for topics with the same prefix that belong to no table."""
 
 TOPICS: tuple[Topic, ...] = (
     CATALOG, CONTROL, CLOCK, REGROUP, TRIGGERS, RECALC, HANDOVER, NOTIFICATIONS, STATUS, REGISTRATIONS,
@@ -132,7 +133,7 @@ def table_of(topic: str) -> tuple[str, str]:
         if db and table and wal_topic(db, table) == topic:
             return db, table
     except ValueError:
-        pass  # other than two parts, or bytes that are not UTF-8
+        pass  # not exactly two parts, or bytes that are not UTF-8
     raise WireError(ErrorCode.UNKNOWN_TABLE, f"the topic name {topic} is not that of a table: {_FORM}")
 
 
@@ -152,7 +153,7 @@ def slot_of(topic: str, key: bytes, slots: int) -> int:
 
 
 _DIGITS = 20
-"""Of a uid; what has more is not a key of ours, and may have millions."""
+"""The most digits of a uid; a key with more is not ours, and may have millions."""
 
 
 def stream_in(key: bytes | None) -> int:
@@ -167,7 +168,7 @@ _EVERYWHERE = frozenset({CONTROL.name, CLOCK.name, HANDOVER.name})
 def slot_for(topic: str, key: bytes | None, slots: int) -> int | None:
     """The slot that a message of the trigger query goes to; None: all of them.
 
-    A normal table's messages may have no key: its name is meant.
+    A normal table's messages may have no key: then the table's name is used.
     """
     if topic in _EVERYWHERE:
         return None
@@ -175,7 +176,7 @@ def slot_for(topic: str, key: bytes | None, slots: int) -> int | None:
 
 
 def _own_name(topic: str) -> bytes:
-    """The name of a WAL topic's table; empty for a topic of no table: nobody evaluates its messages."""
+    """The name of a WAL topic's table; empty for a topic without a table, whose messages nobody evaluates."""
     try:
         return table_of(topic)[1].encode() if topic.startswith(WAL_PREFIX) else b""
     except WireError:

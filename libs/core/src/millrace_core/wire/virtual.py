@@ -1,9 +1,9 @@
-"""Rows of source tables on their way to the virtual tables that they are rows of.
+"""Rows of source tables on their way to the virtual tables that they belong to.
 
-A virtual table has a WAL topic as every table has. Nobody writes rows there but the slots of trigger-svc:
-where a stream triggers on the virtual table, each message of a source table is sent on with the columns that
-are mapped, under the virtual table's key. calc-svc reads from the topic only how far the source tables must
-have been read (:class:`Origin` of each message): the rows of a virtual table are read from its sources.
+A virtual table has a WAL topic, as every table has. Only the slots of trigger-svc write rows there: if a
+stream triggers on the virtual table, each message of a source table is sent on with the columns that are
+mapped, under the virtual table's key. From this topic calc-svc only learns how far the source tables must
+have been read (:class:`Origin` of each message): it reads the rows of a virtual table from its sources.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def source(self) -> str:
-        """What it comes from: offsets of one source only grow."""
+        """The source that it comes from: offsets of one source only grow."""
         return f"{self.topic}/{self.uid}/{self.partition}/{self.key}"
 
 
@@ -32,7 +32,8 @@ class Forwarded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``rows``: a WAL value with the virtual table's columns; a row does not name those of other sources.
     ``deleted``: instead of rows: the source's rows of these times (first, last) were deleted.
 
-    ``streams``: uids of the streams that these rows are for: those that ran, and were told of this source.
+    ``streams``: uids of the streams that these rows are for: those that were running and had been told of
+    this source.
     """
 
     origin: Origin
@@ -43,7 +44,8 @@ class Forwarded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
     """Columns that a virtual table takes from one source table: ``source`` and ``target`` are the tables'
-    names, which are their keys in the WAL; ``columns``: (identity of the source's column, own column)."""
+    names, which are their keys in the WAL; ``columns``: (identity of the source's column, the virtual table's
+    column)."""
 
     topic: str
     source: str

@@ -1,5 +1,5 @@
-"""What members of consumer groups must do on every log, and clients that a fatal error has ended. A test
-module subclasses :class:`GroupContract` with the fixtures ``log`` and ``end_client``."""
+"""Tests of what members of consumer groups must do on every log, also when a fatal error has ended a client.
+A test module subclasses :class:`GroupContract` with the fixtures ``log`` and ``end_client``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace_wal.contract.log import Paced, fresh, numbers, read, topic, traced
 from millrace_wal.record import GroupReader, Log, Message, Reader, Stretch
 
 EndClient = Callable[[Log | Reader | GroupReader], None]
-"""Has a fatal error end the client of a reader, or that which the log appends with."""
+"""Lets a fatal error end the client of a reader, or the client with which the log appends."""
 
 
 class GroupContract(Paced):
@@ -46,7 +46,7 @@ class GroupContract(Paced):
         parts: list[set[int]] = [set(), set()]
 
         def shared() -> bool:
-            # who reads what changes until the group has settled: look at new records each time
+            # partitions move between the members until the group has settled: look at new records each time
             log.append([Message(name, b"%d" % i, b"x") for i in range(40)])
             for number, member in enumerate(members):
                 parts[number] = {r.partition for r in member.poll(0.3 * self.pace)}
@@ -89,7 +89,7 @@ class GroupContract(Paced):
         found: list[Stretch] = []
 
         def all_came() -> bool:
-            reader.poll(0, limit=0)  # what comes in this is kept for the next one
+            reader.poll(0, limit=0)  # what comes in this poll is kept for the next one
             found.extend(reader.stretches(0.2, 4))
             return sum(map(len, found)) == 6
 

@@ -1,5 +1,5 @@
-"""What every log must do, as tests. A test module subclasses :class:`LogContract` with a fixture ``log``;
-nothing else imports this (it needs pytest). ``contract.groups`` says what members of groups must do."""
+"""Tests of what every log must do. A test module subclasses :class:`LogContract` with a fixture ``log``;
+nothing else imports this (it needs pytest). ``contract.groups`` has the tests of members of groups."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def _stretches(reader: Reader | GroupReader, count: int, within: float = 15) -> 
 
 
 def traced(stretches: list[Stretch]) -> dict[int, str]:
-    """By offset the headers of those that have one."""
+    """Offset -> header, for the messages that have one."""
     return {some.offsets[at]: one for some in stretches for at, one in some.traceparents().items()}
 
 
 def _took(reader: Reader, found: list[Record], count: int) -> bool:
-    """Polls in columns; whether that many have come."""
+    """Polls in columns; returns whether that many have come."""
     for some in reader.stretches(0.2, 7):
         assert len(some) and some.end == some.offsets[-1] + 1
         middle = len(some) // 2
@@ -92,7 +92,7 @@ def numbers(name: str, start: int, end: int, key: bytes | None = b"k") -> list[M
 
 class Paced:
     """Waiting for what must not come, or for a reader to find that nothing comes, takes this many seconds
-    times ``pace``: a broker needs them, a log in memory gives at once what it has."""
+    times ``pace``: a broker needs that time, while a log in memory returns what it has at once."""
 
     pace: ClassVar[float] = 1
 

@@ -1,4 +1,4 @@
-"""What every log must do when topics forget, as tests; see ``millrace_wal.contract.log``."""
+"""Tests of what every log must do when topics forget records; see ``millrace_wal.contract.log``."""
 
 from __future__ import annotations
 

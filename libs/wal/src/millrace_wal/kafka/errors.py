@@ -21,8 +21,8 @@ MOVING = frozenset({
     KafkaError.FENCED_LEADER_EPOCH, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.OFFSET_NOT_AVAILABLE,
 })  # fmt: skip
-"""A partition's leader or a group's coordinator is being chosen: ask again. (``retriable()`` of KafkaError
-speaks of transactions only.)"""
+"""A partition's leader or a group's coordinator is being chosen: ask again. (KafkaError's ``retriable()`` is
+about transactions only.)"""
 TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 REBALANCED = frozenset({
     KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID,
@@ -31,7 +31,7 @@ REBALANCED = frozenset({
 
 
 REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
-"""A broker does not let the user in, or is not trusted."""
+"""A broker does not let the user in, or we do not trust the broker."""
 OUT = 10.0
 """Seconds after which a client that has done nothing but fail is followed by a new one."""
 
@@ -49,18 +49,18 @@ class Strikes:
         self._since: float | None = None
 
     def out(self) -> bool:
-        """It has failed once more; whether that is enough."""
+        """Note another failure; returns whether there has been nothing else for too long."""
         if self._since is None:
             self._since = self._now()
         return self._now() - self._since > self._seconds
 
     def forget(self) -> None:
-        """It has worked, or another one begins."""
+        """The client has worked, or a new client begins."""
         self._since = None
 
 
 def kafka_error(error: KafkaError | KafkaException, doing: str) -> MillraceError:
-    """``doing`` says what was tried, e.g. ``append to topic x``; becomes the sentence's beginning."""
+    """``doing`` says what was tried, e.g. ``append to topic x``; the error's text begins with it."""
     cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
     code = cause.code()
     if code in _TIMEOUTS:

@@ -1,8 +1,8 @@
-"""A reader of many topics, most of which seldom bring something.
+"""A reader of many topics, most of which bring something only seldom.
 
-A client of Kafka names all its partitions in each fetch, and the broker looks at each of them: with hundreds
-of tables that took the broker more than all else. So topics that seldom bring something have a client of
-their own, whose fetches are seldom answered; what they bring comes as soon as before.
+A Kafka client names all its partitions in each fetch, and the broker looks at each of them. With hundreds
+of tables this took more of the broker's time than all else. So topics that seldom bring something have a
+client of their own, whose fetches are seldom answered; what they bring still comes as soon as before.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from millrace_core.errors import MillraceError
 from millrace_wal.record import Closing, Positions, Reader, Record, Stretch
 
 MANY = 64
-"""Partitions from which on topics are read apart; fewer are named in a fetch at little cost."""
+"""From this many partitions on, seldom topics are read apart; naming fewer in a fetch costs little."""
 SORTED_EVERY = 10.0
 """Seconds after which topics are sorted again."""
 SELDOM, OFTEN = 3, 20
-"""Polls in that time which brought something of a topic: up to SELDOM it joins the seldom ones, from OFTEN on
-it leaves them."""
+"""Polls in that time that brought something from a topic: with at most SELDOM it joins the seldom topics,
+with at least OFTEN it leaves them."""
 TURN = 0.01
-"""Seconds for which one client is waited for before the other is asked."""
+"""Seconds to wait for one client before asking the other."""
 
 
 class GrowingReader(Closing):
@@ -38,7 +38,7 @@ class GrowingReader(Closing):
         self._often = make(positions)
         self._seldom: Reader | None = None
         self._apart: set[str] = set()
-        """The topics of the second."""
+        """The topics that the seldom client reads."""
         self._came: Counter[str] = Counter()
         self._sorted = now()
 
@@ -60,17 +60,17 @@ class GrowingReader(Closing):
         while True:
             found = seldom.stretches(0, limit)
             left = until - time.monotonic()
-            # what is there of both is given at once
+            # what both have ready is returned at once
             try:
                 found += self._often.stretches(0 if found else max(0, min(left, TURN)), limit)
             except MillraceError:
                 if not found:
-                    raise  # else it fails again at the next poll
+                    raise  # otherwise it is raised again by the next poll
             if found or left <= 0:
                 return found
 
     def _sort(self) -> None:
-        """Topics go to the client that is meant for what they have brought since the last time."""
+        """Each topic goes to the client that suits how often it has brought something since the last time."""
         came, self._came, self._sorted = self._came, Counter(), self._now()
         often = self._often.positions()
         if self._seldom is None:
@@ -83,7 +83,7 @@ class GrowingReader(Closing):
 
     @staticmethod
     def _move(source: Reader, target: Reader, topics: Sequence[str]) -> None:
-        """They are read on from where they are."""
+        """Reading of these topics goes on where it stands."""
         at = source.positions()
         for topic in topics:
             source.remove(topic)

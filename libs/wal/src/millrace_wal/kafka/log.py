@@ -30,9 +30,9 @@ LEAST_SEGMENT_MS, MOST_SEGMENT_MS = 300_000, 6 * 3_600_000
 SEGMENTS = 4
 """A topic is kept in about this many segments, however slowly it grows: each takes two memory maps."""
 COMPACTED_MS = 600_000
-"""What is younger is not compacted."""
+"""Records younger than this are not compacted."""
 _ADMIN_OUT = 60.0
-"""Seconds after which an admin client that does nothing but fail is followed by a new one."""
+"""Seconds after which an admin client that does nothing but fail is replaced."""
 _KEPT = 10
 PLAIN: Mapping[str, str] = MappingProxyType({})
 Client = TypeVar("Client", Consumer, AdminClient)
@@ -40,11 +40,12 @@ Answer = TypeVar("Answer")
 
 
 class _Followed(Generic[Client]):
-    """A client for questions that is followed by a new one after a fatal error, and when it has done nothing
-    but fail for ``seconds``; threads that still wait for the one before keep it.
+    """A client for questions to the broker. It is replaced after a fatal error, and when it has done nothing
+    but fail for ``seconds``; threads that still wait for the previous client keep it.
 
-    ``keep``: it is never freed, so there are a few at most. librdkafka aborts the process if a client with a
-    question of the admin protocol on its way is freed (``rd_kafka_enq_once_del_source_return: Assertion``).
+    ``keep``: replaced clients are never freed, so only a few replacements are made. librdkafka aborts the
+    process if a client is freed while a question of the admin protocol is on its way
+    (``rd_kafka_enq_once_del_source_return: Assertion``).
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class _Followed(Generic[Client]):
             self._strikes.forget()
 
     def failed(self, error: KafkaError | None) -> None:
-        """``error``: None when there was no answer in time."""
+        """``error``: None if there was no answer in time."""
         with self._lock:
             if self._strikes.out() or (error is not None and is_fatal(error)):
                 self._strikes.forget()
@@ -73,11 +74,11 @@ class _Followed(Generic[Client]):
 
 
 class KafkaLog(Closing):
-    """See :class:`millrace_wal.record.Log`. One producer and its thread, and two clients for questions; each
-    is followed by a new one when it is done.
+    """See :class:`millrace_wal.record.Log`. It has one producer with its thread, and two clients for
+    questions; each is replaced when it is done for.
 
     ``bootstrap``: ``host:port[,host:port…]``; ``client``: the name in the broker's logs; ``access``: who it
-    is and whom it trusts, as librdkafka's settings. Connects when first used, so making one never fails.
+    is and whom it trusts, as librdkafka's settings. It connects when first used, so making one never fails.
     """
 
     def __init__(self, bootstrap: str, client: str, access: Mapping[str, str] = PLAIN) -> None:
@@ -97,7 +98,7 @@ class KafkaLog(Closing):
             "group.id": "none", "allow.auto.create.topics": False, "error_cb": self._heed,
         }  # fmt: skip
         self._refused = ""
-        """What a broker says that does not let this user in; librdkafka tries again for ever."""
+        """What a broker says that does not let this user in; librdkafka keeps trying for ever."""
         self._asking = _Followed(lambda: Consumer(ask, logger=self._logger), self._logger)
         self._admin = _Followed(
             lambda: AdminClient(self._common, logger=self._logger), self._logger, _ADMIN_OUT, keep=True
@@ -131,7 +132,7 @@ class KafkaLog(Closing):
         self._ask(lambda admin: trim.keep_for(admin, {t.name: t.retention_ms for t in old}))
         self._await({topic.name: True for topic in wanted}, "create")
         for topic in missing:
-            self.end_offsets(topic.topic)  # answers once the leaders know that they lead
+            self.end_offsets(topic.topic)  # answers only once the leaders know that they lead
 
     def delete_topics(self, names: Sequence[str]) -> None:
         there = set(self.topics())
@@ -164,8 +165,8 @@ class KafkaLog(Closing):
             if found.error.code() in MISSING:
                 return {}
             raise kafka_error(found.error, f"ask for the commits of group {group}")
-        # not by the client for administration: a connection that breaks while it asks who coordinates a group
-        # ends the process (librdkafka, pull request 5397)
+        # the admin client is not used here: if a connection breaks while it asks who coordinates a group,
+        # librdkafka ends the process (pull request 5397)
         client = Consumer(
             self._common | {"group.id": group, "enable.auto.commit": False}, logger=self._logger
         )
@@ -229,8 +230,8 @@ class KafkaLog(Closing):
         except KafkaException as error:
             self._asking.failed(error.args[0])
             with suppress(KafkaException):
-                self._asking.client.poll(0)  # it says why
-            # whatever the cause, what it means is that no broker answers
+                self._asking.client.poll(0)  # poll has the reason reported to _heed
+            # whatever the cause, it means that no broker answers
             why = self._refused or error.args[0].str()
             raise MillraceError(
                 ErrorCode.UNAVAILABLE, f"the broker at {self._bootstrap} does not answer: {why}"
@@ -261,7 +262,7 @@ class KafkaLog(Closing):
                     self._admin.failed(error.args[0])
                     raise kafka_error(error, doing) from error
                 time.sleep(0.02)
-                # the leader's epoch that it remembers is over if the broker stood still for a while
+                # if the broker stood still for a while, the client remembers an outdated leader epoch
                 with suppress(KafkaException):
                     self._admin.client.list_topics(topic, timeout=_ASK)
             except TimeoutError as error:
@@ -271,9 +272,9 @@ class KafkaLog(Closing):
     def _ask_offsets(
         self, parts: Mapping[str, Iterable[int]], which: Any, fine: frozenset[int] = frozenset()
     ) -> Positions:
-        """The offsets of these topics' partitions, without those of which an error is said that is fine."""
+        """The offsets of these topics' partitions; a partition whose error is in ``fine`` is left out."""
         asked = {TopicPartition(topic, part): which for topic, found in parts.items() for part in found}
-        # readers see committed records only, so their end is the last stable offset
+        # readers see committed records only, so for them the end is the last stable offset
         futures = self._admin.client.list_offsets(
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ASK
         )
@@ -301,8 +302,8 @@ class KafkaLog(Closing):
             ) from error
 
     def _ends_anew(self, parts: Mapping[str, Iterable[int]]) -> Positions:
-        """The ends of topics of which the client for questions knows outdated leaders: one that was deleted
-        and made again has lower epochs, which a client takes for older news for as long as it lives."""
+        """The ends of topics for which the client for questions knows outdated leaders. A topic that was
+        deleted and made again has lower epochs, which a client takes for older news as long as it lives."""
         if not parts:
             return {}
         fresh = Consumer(self._common | {"group.id": "none"}, logger=self._logger)
@@ -310,7 +311,7 @@ class KafkaLog(Closing):
         try:
             for topic, partitions in parts.items():
                 places = {p: TopicPartition(topic, p) for p in partitions}
-                # one whose leader is being chosen is left out, as if it were not there
+                # a topic whose leader is being chosen is left out, as if it did not exist
                 with suppress(KafkaException):
                     found[topic] = {p: fresh.get_watermark_offsets(at, 1.0)[1] for p, at in places.items()}
         finally:
@@ -324,7 +325,7 @@ class KafkaLog(Closing):
         return GrowingReader(make, positions) if grows else make(positions)
 
     def _resolve(self, topic: str, positions: Mapping[int, int]) -> dict[int, int]:
-        """Positions as offsets: librdkafka would look BEGIN and END up only some time later."""
+        """Positions as offsets. librdkafka itself would look up BEGIN and END only some time later."""
         wanted = set(positions.values())
         begins = self.begin_offsets(topic) if BEGIN in wanted else {}
         ends = self.end_offsets(topic) if END in wanted else {}
@@ -355,7 +356,7 @@ def _usable(topic: Any) -> bool:
 def _new_topic(topic: Topic) -> NewTopic:
     config = {
         "max.message.bytes": str(MAX_MESSAGE_BYTES + 65536), "retention.bytes": "-1",
-        # what is trimmed or compacted goes a segment at a time, and never from the last one
+        # trimming and compaction remove whole segments, but never the last one
         "segment.bytes": str(SEGMENT_BYTES),
     }  # fmt: skip
     if topic.compacted:

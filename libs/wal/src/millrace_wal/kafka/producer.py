@@ -1,4 +1,4 @@
-"""Appending on Kafka: one producer, and the thread that hands out what it has to say."""
+"""Appending on Kafka: one producer, and the thread that serves its callbacks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Pending:
 
 
 class Appender:
-    """Safe to use from several threads. ``ended``: a fatal error has ended it; another one must follow."""
+    """Safe to use from several threads. ``ended``: a fatal error has ended it; a new one must replace it."""
 
     def __init__(self, common: dict[str, Any], logger: logging.Logger) -> None:
         self._brokers = common["bootstrap.servers"]
@@ -67,7 +67,7 @@ class Appender:
         self.ended = False
         self._closed = False
         self._sending = threading.Event()
-        """Something has been given to the producer, or this is closed."""
+        """Set when something has been given to the producer, or this is closed."""
         self._deliveries = threading.Thread(target=self._serve, name="wal-deliveries", daemon=True)
         self._deliveries.start()
 
@@ -77,13 +77,13 @@ class Appender:
             self.ended = True
 
     def _serve(self) -> None:
-        """Hand out what the producer has to say: deliveries as they come, the rest once a second."""
+        """Serve the producer's callbacks: deliveries as they come, all others once a second."""
         while not self._closed or len(self.producer):
             waiting = len(self.producer)
             try:
                 self.producer.poll(0.2 if waiting else 0)
             except KafkaException as error:
-                # a fatal error comes out of it; what was under way is still handed out
+                # poll raises a fatal error; deliveries of what was under way are still reported
                 self._heed(error.args[0])
             if not waiting:
                 self._sending.wait(1)
@@ -133,7 +133,7 @@ class Appender:
         """Wait a little for messages in flight; callers that wait for the others get an error."""
         if self._closed:
             return
-        with suppress(KafkaException):  # a fatal error comes out of it
+        with suppress(KafkaException):  # flush raises a fatal error
             self.producer.flush(0 if self.ended else 5)
         self.producer.purge()
         self._closed = True

@@ -1,8 +1,8 @@
-"""Readers on Kafka: one of explicit partitions, one of a consumer group.
+"""Readers on Kafka: one of given partitions, one that is a member of a consumer group.
 
-A client of Kafka may end: a fatal error ends it, and some lose their group's coordinator and never find it
-again (librdkafka issues 2725, 3437). Both readers then go on with a new client: that of explicit partitions
-where it stands, that of a group where commits stand, as a member that comes back after a rebalance.
+A Kafka client may end: by a fatal error, or because it loses its group's coordinator and never finds it again
+(librdkafka issues 2725, 3437). Both readers then go on with a new client. The reader of given partitions goes
+on where it stands; the member of a group begins where commits stand, as after a rebalance.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from millrace_wal.kafka.silence import Silence
 from millrace_wal.record import TRACEPARENT, Closing, Positions, Record, Stretch
 
 _SERVED_IN_TIME = 0.05
-"""Seconds a membership-only poll may take; it is served by then or with the next one."""
+"""Seconds that a membership-only poll may take; what is not served by then is served by the next one."""
 _CLOSED_IN_TIME = 10.0
 """Seconds that the end of a client may take."""
 SESSION_MS = 6_000
-"""How long a member of a group that was killed keeps its partitions; the least that brokers allow unless they
-are told otherwise."""
+"""How long a killed member of a group keeps its partitions; the least that brokers allow unless they are
+configured otherwise."""
 STATISTICS_MS = 2_000
 
 
@@ -36,8 +36,8 @@ _PASSING = MISSING | MOVING | REBALANCED | {
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT,
     KafkaError._MAX_POLL_EXCEEDED,
 }  # fmt: skip
-"""What a consumer gets over by itself: the broker is away, a topic is gone (its reader hears of that
-elsewhere), the group is changing."""
+"""Errors that a consumer recovers from by itself: the broker is away, a topic is gone (its reader hears of
+that elsewhere), the group is changing."""
 
 
 def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,8 @@ def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "allow.auto.create.topics": False,
-        # what is there is given at once; a broker that is asked ten times a second takes a fiftieth of a core
+        # records that are there come at once; being asked ten times a second costs the broker a
+        # fiftieth of a core
         "fetch.wait.max.ms": 2000,
         # how long fetching rests after the local queue was full (the default of 1 s starves a fast reader)
         "fetch.queue.backoff.ms": 5,
@@ -56,7 +57,7 @@ def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
 
 
 _GROWING: dict[str, Any] = {"fetch.wait.max.ms": 200}
-"""A partition that is added waits for the running fetch to end; half as long takes a hundredth of a core."""
+"""A partition that is added waits for the running fetch to end; half of this costs a hundredth of a core."""
 
 
 def _times(messages: list[Any], first: int, end: int) -> list[int]:
@@ -73,7 +74,7 @@ def _traceparents(messages: list[Any]) -> dict[int, str]:
 
 
 def _taken(held: list[Stretch], limit: int) -> list[Stretch]:
-    """The first messages of these, which are left without them."""
+    """Take the first ``limit`` messages out of ``held``."""
     found: list[Stretch] = []
     while held and limit > 0:
         first = held.pop(0)
@@ -86,7 +87,7 @@ def _taken(held: list[Stretch], limit: int) -> list[Stretch]:
 
 
 class _Client:
-    """A consumer that is followed by a new one when it is done. ``make``: makes one and gives it its work."""
+    """A consumer that is replaced when it is done for. ``make``: makes one and gives it its work."""
 
     def __init__(self, make: Callable[[], Consumer], logger: Any, doing: str) -> None:
         self._make, self._logger, self._doing = make, logger, doing
@@ -96,9 +97,9 @@ class _Client:
         self.moved: set[str] = set()
 
     def stretches(self, timeout: float, limit: int) -> list[Stretch]:
-        """Messages in a batch. What fails is raised when all that came before has been given."""
+        """Messages in a batch. An error is raised once all messages before it have been returned."""
         self._raise_failure()
-        # consume() waits until it has all it was asked for, so: one message in time, then those there are
+        # consume() waits for all it was asked for; so ask for one message in time, then for those there
         until = time.monotonic() + timeout
         while True:
             messages = self._consume(1, max(until - time.monotonic(), 0))
@@ -124,10 +125,10 @@ class _Client:
             return []
 
     def _without_events(self, messages: list[Any]) -> Iterator[list[Any]]:
-        """What the log holds of what was given, in parts; what is said between them is heeded."""
+        """The records among these messages, in parts; the events between them are handled."""
         errors = list(map(Given.error, messages))
         begin = 0
-        if any(errors):  # to compare one with None fails
+        if any(errors):  # comparing a KafkaError with None fails
             for place, error in enumerate(errors):
                 if error is not None:
                     yield messages[begin:place]
@@ -148,14 +149,14 @@ class _Client:
         self.positions.setdefault(topic, {})[partition] = offset
 
     def _in_columns(self, messages: list[Any]) -> Iterator[Stretch]:
-        """The messages, partition by partition as they come. Each is asked by C alone: a poll gives thousands
-        of one row."""
+        """The messages, partition by partition as they come. The cells are read by C alone: a poll may return
+        thousands of messages of one row each."""
         for partition, same in groupby(messages, Given.partition):
             mine = list(same)
             topics = list(map(Given.topic, mine))
             if topics.count(topics[0]) == len(topics):
                 yield self._stretch(topics[0], partition, mine)
-            else:  # partitions of one number
+            else:  # partitions of several topics, with the same number
                 for topic, some in groupby(mine, Given.topic):
                     yield self._stretch(topic, partition, list(some))
 
@@ -168,22 +169,23 @@ class _Client:
         )  # fmt: skip
 
     def follow(self, why: str) -> None:
-        """Drop this client and go on with a new one. It is not closed: to close a client after a fatal error
-        would occupy a core forever. So it does not leave its group; its session ends by itself."""
+        """Drop this client and go on with a new one. The old one is not closed: closing a client
+        after a fatal error would occupy a core forever. So it does not leave its group; its session
+        ends by itself."""
         self._logger.warning("%s: this client is done, a new one follows: %s", self._doing, why)
         self._failure = None
         self.consumer = self._make()
 
     def close(self) -> None:
-        """Leave the group, unless that takes long: as it does forever if a fatal error has just ended it."""
+        """Leave the group, unless that takes too long: after a fatal error of the client it takes forever."""
         closing = threading.Thread(target=self.consumer.close, name="wal-client-closing", daemon=True)
         closing.start()
         closing.join(_CLOSED_IN_TIME)
 
 
 class KafkaReader(Closing):
-    """See :class:`millrace_wal.record.Reader`. ``resolve`` gives the offsets for BEGIN and END; ``ends``: the
-    ends of topics as somebody else is told them, None where nobody is to be asked."""
+    """See :class:`millrace_wal.record.Reader`. ``resolve`` gives the offsets for BEGIN and END. ``ends``
+    gives the ends of topics as another client knows them; None: silence is not looked for."""
 
     def __init__(
         self,
@@ -198,7 +200,7 @@ class KafkaReader(Closing):
         self._silence = None if ends is None else Silence(ends)
         self._config = _consumer_config(common) | {"group.id": "none"} | (_GROWING if grows else {})
         self._read: dict[str, set[int]] = {}
-        """Topic -> partitions, as assigned; to ask the consumer takes a time that grows with all of them."""
+        """Topic -> partitions, as assigned; asking the consumer takes longer the more of them there are."""
         self._client = _Client(self._make, logger, "read")
         for topic, offsets in positions.items():
             self.add(topic, offsets)
@@ -226,7 +228,7 @@ class KafkaReader(Closing):
                 raise kafka_error(error, "read") from error
             self._client.follow(str(error.args[0]))
             return []
-        # fewer than it may give: it has given all that it has fetched
+        # it returned fewer than the limit, so it has returned all that it had fetched
         if self._silence is not None and self._read and sum(map(len, found)) < limit:
             silent = self._silence.topics(self._client.positions)
             if silent:
@@ -264,8 +266,8 @@ class KafkaReader(Closing):
 
 
 class KafkaGroupReader(Closing):
-    """See :class:`millrace_wal.record.GroupReader`. Kafka's classic group protocol: under the newer one a
-    member that was killed and comes back waits for its session's end."""
+    """See :class:`millrace_wal.record.GroupReader`. It uses Kafka's classic group protocol: under the newer
+    one a killed member that comes back must wait for the end of its old session."""
 
     def __init__(self, common: dict[str, Any], group: str, topics: Sequence[str], logger: Any) -> None:
         self._config = _consumer_config(common) | {
@@ -290,8 +292,8 @@ class KafkaGroupReader(Closing):
         return consumer
 
     def _see(self, statistics: str) -> None:
-        """Whether this client has lost its group's coordinator though brokers answer; librdkafka calls this
-        in a poll."""
+        """Notes whether this client has lost its group's coordinator although brokers answer; librdkafka
+        calls this in a poll."""
         found = json.loads(statistics)
         state = found.get("cgrp", {}).get("state", "up")
         reached = any(one["state"] == "UP" for one in found.get("brokers", {}).values())
@@ -301,7 +303,7 @@ class KafkaGroupReader(Closing):
             self._lost = f"its coordinator was not found ({state}) though a broker answers"
 
     def _follow(self, why: str) -> None:
-        """A new client joins the group. What was given and not committed comes again."""
+        """A new client joins the group. What was returned and not committed comes again."""
         self._client.follow(why)
         self._client.positions = {}
         self._held, self._paused, self._lost = [], False, ""
@@ -327,7 +329,7 @@ class KafkaGroupReader(Closing):
         if limit == 0:
             consumer.pause(consumer.assignment())
             self._paused = True
-            # a partition that is assigned just now is not paused and may give records
+            # a partition that has just been assigned is not paused, and may give records
             self._held += self._client.stretches(min(timeout, _SERVED_IN_TIME), 1000)
             time.sleep(max(timeout - _SERVED_IN_TIME, 0))
             return []

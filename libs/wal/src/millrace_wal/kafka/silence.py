@@ -1,7 +1,7 @@
-"""What a client hears nothing of though something lies there.
+"""Topics from which a client hears nothing, although records lie there.
 
 A client remembers the leaders of a topic that is gone. If the topic is made again, by a broker that was
-killed at some time before, the client takes the new leaders for older ones than those it knows, for ever.
+killed some time before, the client takes the new leaders for older ones than those it knows, for ever.
 Only a new client reads on.
 """
 
@@ -14,7 +14,7 @@ from millrace_core.errors import MillraceError
 from millrace_wal.record import Positions
 
 SILENT = 5.0
-"""Seconds in which a client that has nothing left to give must have given what lay there before."""
+"""Seconds within which a client that has nothing left to return must have returned what lay there before."""
 
 
 class Silence:
@@ -26,11 +26,11 @@ class Silence:
         self._ends, self._now = ends, now
         self._looked = now()
         self._before: Positions = {}
-        """Where reading stood at the last look, of topics that something lay in elsewhere."""
+        """Where reading stood at the last look, for topics whose end lay elsewhere."""
 
     def topics(self, positions: Mapping[str, Mapping[int, int]]) -> list[str]:
-        """Topics of which something lay there at two looks, and nothing came between them. To be asked when
-        all that the client has fetched was given."""
+        """Topics in which records lay at two looks, although none came between the looks. Ask this only when
+        all that the client has fetched has been returned."""
         if self._now() - self._looked < SILENT:
             return []
         self._looked = self._now()
@@ -38,7 +38,7 @@ class Silence:
         try:
             ends = self._ends(list(positions))
         except MillraceError:
-            return []  # the broker is away: then nothing comes
+            return []  # the broker is away: no wonder that nothing comes
         for topic, at in positions.items():
             behind = {p: place for p, place in at.items() if ends.get(topic, {}).get(p, place) != place}
             if behind:

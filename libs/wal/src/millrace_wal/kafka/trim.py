@@ -1,4 +1,4 @@
-"""What a Kafka topic forgets, and what consumer groups have committed."""
+"""Having a Kafka topic forget records, and keep them for some time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def forget_before(admin: AdminClient, ends: Mapping[str, Mapping[int, int]]) -> 
 
 
 def offsets_at(admin: AdminClient, topic: str, ends: Mapping[int, int], at: int) -> dict[int, int]:
-    """Partition -> the first offset whose record was written at that time (ms) or later; ``ends`` without."""
+    """Partition -> the first offset whose record was written at that time (ms) or later; if there is none,
+    the offset in ``ends``."""
     asked = {TopicPartition(topic, partition): OffsetSpec.for_timestamp(at) for partition in ends}
     futures = admin.list_offsets(asked, request_timeout=_ANSWER)
     found = dict(_settle(f"ask for times in topic {topic}", futures.items()))
@@ -65,7 +66,7 @@ def keep_for(admin: AdminClient, retentions: Mapping[str, int]) -> None:
 
 
 def _settle(doing: str, futures: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """What was answered; left out what is gone."""
+    """The answers; those about what is gone are left out."""
     found = []
     for about, future in futures:
         try:

@@ -1,4 +1,4 @@
-"""IoTDB's status codes: what its clients see of an answer, beside Millrace's own error codes."""
+"""IoTDB's status codes, which its clients see in an answer, next to Millrace's own error codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
 
 
 class Status(Enum):
-    """A status of IoTDB: its number, and the code of Millrace's table that an error with it has."""
+    """A status of IoTDB: its number, and Millrace's error code for an error with this status."""
 
     SUCCESS = (200, ErrorCode.INTERNAL)
     UNSUPPORTED_OPERATION = (300, ErrorCode.UNSUPPORTED)
@@ -42,7 +42,7 @@ class Status(Enum):
 
 
 class IotdbError(SqlError):
-    """A statement that is refused with a status of IoTDB."""
+    """A statement that is refused with one of IoTDB's statuses."""
 
     def __init__(self, status: Status, message: str, position: Position | None = None) -> None:
         super().__init__(status.value[1], message, position)
@@ -66,7 +66,8 @@ _OTHERS: dict[ErrorCode, Status] = {
 
 
 def status_of(error: MillraceError) -> Status:
-    """The status that a client of IoTDB sees of any error; what is not named is an error of meaning."""
+    """The status that a client of IoTDB sees for any error; codes without one of their own are
+    semantic errors."""
     if isinstance(error, IotdbError):
         return error.status
     return _OTHERS.get(error.code, Status.SEMANTIC_ERROR)

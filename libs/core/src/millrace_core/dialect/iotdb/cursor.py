@@ -1,7 +1,8 @@
 """Tokens of IoTDB's SQL, values and paths.
 
-Keywords are read in any case, names as they are. Paths are not made of tokens: whoever expects one reads it
-from the text (:meth:`Cursor.path`), since ``root.1d.*`` is not a number, duration or product there.
+Keywords are read in any case, names as they are written. Paths are not made of tokens: whoever expects
+one reads it from the text (:meth:`Cursor.path`), since in a path ``root.1d.*`` is not a number,
+duration or product.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from millrace_core.errors import Position
 from millrace_core.language.words import Token, TokenKind, Words
 
 MOST_BYTES = 1 << 20
-"""Of a statement, as in the other dialect."""
+"""The most bytes of a statement, as in the other dialect."""
 MOST_DIGITS = 100
-"""Of a whole number: Python reads no longer ones than some thousands."""
+"""The most digits of a whole number: Python itself reads no more than a few thousand."""
 
 
 _TOKEN = re.compile(
@@ -40,12 +41,12 @@ _EXPRESSION_NODE = re.compile(
     rf"{_QUOTED_NODE}|\*\*|\*{NAME}*|{NAME}+\*(?=\s*(?:[.,)]|$|(?:from|into|as)\b))|{NAME}+",
     re.IGNORECASE,
 )
-"""In an expression ``s1*2`` is a product, and ``s*`` alone a pattern."""
+"""In an expression ``s1*2`` is a product, while ``s*`` alone is a pattern."""
 _TARGET_NODE = re.compile(rf"{_QUOTED_NODE}|(?:{NAME}|\$\{{\d+\}})+|::")
 
 
 class Cursor(Words):
-    """Over IoTDB's tokens and paths."""
+    """A place that moves over IoTDB's tokens and paths."""
 
     def __init__(self, text: str) -> None:
         if len(text.encode("utf-8", "replace")) > MOST_BYTES:
@@ -61,7 +62,7 @@ class Cursor(Words):
         return Position(line, offset - self._lines[line - 1] + 1)
 
     def next(self) -> Token:
-        """The next token; at the end of the text END, again and again. :raises IotdbError: for none."""
+        """The next token, at the end of the text always END. :raises IotdbError: if there is none here."""
         while found := _TOKEN.match(self.text, self.place):
             self.place = found.end()
             if found.lastgroup == "blank":
@@ -114,9 +115,9 @@ class Cursor(Words):
     # -- paths -----------------------------------------------------------------------------------------------
 
     def path(self, what: str, *, checked: bool = True) -> Pattern:
-        """A path or pattern that begins with ``root``. ``checked``: not one that was accepted before.
+        """A path or pattern that begins with ``root``. ``checked``: False for one that was accepted before.
 
-        :raises IotdbError: ILLEGAL_PATH for another one, or for too many wildcards.
+        :raises IotdbError: ILLEGAL_PATH if it begins otherwise, or has too many wildcards.
         """
         found = self._nodes(_NODE, what)
         if found.nodes[0] != Node(ROOT):
@@ -143,7 +144,7 @@ class Cursor(Words):
     def target_measurement(self) -> Node:
         """A measurement of INTO."""
         blank = _TOKEN.match(self.text, self.place)
-        # no token: it may begin with a placeholder
+        # not read as a token, since it may begin with a placeholder
         start = blank.end() if blank is not None and blank.lastgroup == "blank" else self.place
         found = _TARGET_NODE.match(self.text, start)
         if found is None:

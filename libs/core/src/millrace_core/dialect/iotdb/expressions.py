@@ -19,7 +19,7 @@ from millrace_core.language.words import TokenKind
 
 MOST_DEPTH = 40
 MOST_OPERATORS = 1_200
-"""Of one expression: what reads it, and what walks it, goes down a level for each."""
+"""The most operators of one expression: code that reads or walks it goes down one level for each."""
 Value = int | float | str | bytes | bool | None | Moment
 
 
@@ -111,7 +111,7 @@ Expression = Constant | SeriesRef | TimeColumn | Call | Unary | Binary | Between
 
 
 def parts(node: Expression) -> tuple[Expression, ...]:
-    """What the expression is directly made of."""
+    """The direct parts of the expression."""
     match node:
         case Call(arguments=arguments):
             return arguments
@@ -128,14 +128,14 @@ def parts(node: Expression) -> tuple[Expression, ...]:
 
 
 def walk(node: Expression) -> Iterator[Expression]:
-    """The expression and all that it is made of."""
+    """The expression and all its parts, at every depth."""
     yield node
     for part in parts(node):
         yield from walk(part)
 
 
 def expression(c: Cursor) -> Expression:
-    """:raises IotdbError: for none, and for one nested deeper than MOST_DEPTH."""
+    """:raises IotdbError: if there is none, or if it is nested deeper than MOST_DEPTH."""
     return _Reader(c).disjunction()
 
 

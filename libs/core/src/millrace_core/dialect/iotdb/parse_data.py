@@ -12,7 +12,7 @@ from millrace_core.errors import Position
 
 
 def insert(c: Cursor) -> Insert:
-    """``INSERT INTO device(time, m, …) [ALIGNED] VALUES (…), …``; one row may go without time."""
+    """``INSERT INTO device(time, m, …) [ALIGNED] VALUES (…), …``; a single row may leave out the time."""
     device = c.full_path("a device")
     if len(device.nodes) < 2:
         raise IotdbError(Status.ILLEGAL_PATH, "root is not a device", device.position)

@@ -80,7 +80,7 @@ def _type(c: Cursor) -> str:
 
 
 def _storage(c: Cursor) -> None:
-    """ENCODING and COMPRESSOR say how IoTDB's files are written: they are taken and mean nothing here."""
+    """Skip ENCODING and COMPRESSOR. They say how IoTDB writes its files, and have no effect here."""
     while True:
         place = c.place
         c.take(",")

@@ -21,7 +21,7 @@ _LATER: dict[tuple[str, ...], str] = {
     ("without", "null"): "WITHOUT NULL", ("order", "by", "device"): "ORDER BY DEVICE",
 }  # fmt: skip
 _LAST = re.compile(rf"\s+(?!(?:from|as|into)\b)(?:{NAME}|`|[*][*]?\s*(?:[.,]|from\b))", re.IGNORECASE)
-"""What follows ``last`` where it is not a series of that name."""
+"""What can follow ``last`` where it is the keyword, and not a series of that name."""
 _GROUPS_LATER = ("tags", "variation", "session", "condition", "count")
 
 

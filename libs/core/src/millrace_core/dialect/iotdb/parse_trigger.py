@@ -1,4 +1,4 @@
-"""CREATE, DROP and SHOW of triggers, and what of CREATE can be refused by its words alone."""
+"""CREATE, DROP and SHOW of triggers; what can be refused by the words of CREATE alone is refused here."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
 def create_trigger(c: Cursor, kind: str | None, where: Position) -> CreateTrigger:
-    """:raises IotdbError: SQL_PARSE_ERROR for a clause that there is not, CREATE_TRIGGER_ERROR for one that
-    cannot be."""
+    """:raises IotdbError: SQL_PARSE_ERROR for a clause that does not exist, CREATE_TRIGGER_ERROR for one that
+    is not possible."""
     name = c.name("the trigger's name")
     event = c.one_of("before", "after")
     if c.at("delete"):
@@ -62,7 +62,7 @@ def _attributes(c: Cursor) -> tuple[tuple[str, str], ...]:
 
 
 def _check_uri(made: CreateTrigger, where: Position) -> None:
-    """Code from elsewhere is named with its hash; a file below the trigger folder needs none."""
+    """Code from elsewhere must be named with its hash; a file below the trigger folder needs none."""
     if made.sha256 is not None and not _SHA256.fullmatch(made.sha256):
         raise _refused('the attribute "sha256" must be 64 hexadecimal digits', where)
     if made.uri is None:

@@ -16,7 +16,7 @@ Read = Callable[[Cursor, Position], Statement]
 def parse(text: str) -> Statement:
     """The statement.
 
-    :raises IotdbError: with the place of what is wrong; SQL_PARSE_ERROR for what is not one.
+    :raises IotdbError: with the place of what is wrong; SQL_PARSE_ERROR if the text is not a statement.
     """
     c = Cursor(text)
     where = c.here()

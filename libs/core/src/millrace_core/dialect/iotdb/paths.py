@@ -1,7 +1,8 @@
 """Paths of series and devices, and patterns over them.
 
-A path is ``root.db….device.measurement``: nodes of letters, digits, ``_`` and what is not ASCII, others in
-back quotes. In a pattern ``*`` stands for one node, or for a part of one (``m*``); ``**`` for one or more.
+A path is ``root.db….device.measurement``. Its nodes are made of letters, digits, ``_`` and characters outside
+of ASCII; other nodes stand in back quotes. In a pattern ``*`` stands for one node, or for a part of one
+(``m*``); ``**`` stands for one or more nodes.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from millrace_core.errors import Position
 ROOT = "root"
 ONE, MANY = "*", "**"
 MOST_WILD = 3
-"""Wildcards of a pattern, or of a node."""
+"""The most wildcards of a pattern, or of a node."""
 TIMES = ("time", "timestamp")
-"""What the time of rows is called, in any case: no series is."""
+"""Names for the time of rows, in any case; no series may have them."""
 NAME = r"[^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f\s]"
-"""A character of a node that needs no quotes: a letter, digit or ``_`` of ASCII, and all that is not ASCII
-but blanks."""
+"""A character of a node that needs no quotes: a letter, digit or ``_`` of ASCII, or anything outside of ASCII
+except blanks."""
 _PLAIN = re.compile(f"{NAME}+")
 _NUMBER = re.compile(r"[0-9]+(?:[eE][0-9]+)?")
 
@@ -42,14 +43,14 @@ class Node(NamedTuple):
 
 @lru_cache(65_536)
 def write_node(name: str) -> str:
-    """The node as a path has it, back-quoted where it must be."""
+    """The node as it stands in a path: back-quoted if necessary."""
     if _PLAIN.fullmatch(name) and not _NUMBER.fullmatch(name):
         return name
     return "`" + name.replace("`", "``") + "`"
 
 
 def write_path(nodes: Sequence[str]) -> str:
-    """``root.plant.d1``: the text of a path, and the name of what it stands for."""
+    """``root.plant.d1``: the text of a path, which is also the name of what is at that path."""
     return ".".join(map(write_node, nodes))
 
 
@@ -57,21 +58,21 @@ _NODE = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def read_path(text: str) -> tuple[str, ...]:
-    """The nodes of what :func:`write_path` wrote."""
+    """The nodes of a path that :func:`write_path` wrote."""
     return tuple(
         found[2] if found[2] is not None else found[1].replace("``", "`") for found in _NODE.finditer(text)
     )
 
 
 class Pattern(msgspec.Struct, frozen=True, dict=True):
-    """A path or a pattern: where it stands in the statement, if it came from one."""
+    """A path or a pattern, and where it stands in the statement if it came from one."""
 
     nodes: tuple[Node, ...]
     position: Position | None = None
 
     @staticmethod
     def of(names: Sequence[str]) -> Pattern:
-        """The path of these nodes, whatever characters they have."""
+        """The path with these nodes, whatever characters they contain."""
         return Pattern(tuple(Node(name, not _PLAIN.fullmatch(name)) for name in names))
 
     def __str__(self) -> str:
@@ -83,18 +84,18 @@ class Pattern(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The nodes as names, of a path without wildcards."""
+        """The names of the nodes; the path must have no wildcards."""
         return tuple(node.text for node in self.nodes)
 
     def joined(self, suffix: Pattern) -> Pattern:
-        """The suffix below this one. :raises IotdbError: see :meth:`check`."""
+        """The suffix appended to this one. :raises IotdbError: see :meth:`check`."""
         return Pattern((*self.nodes, *suffix.nodes), suffix.position or self.position).check()
 
     def check(self) -> Pattern:
-        """The pattern, if paths are held against it in no time: each further wildcard takes as often as long
-        as a path has nodes, or a node characters.
+        """The pattern, if matching paths against it is cheap: each further wildcard multiplies the time by
+        the number of a path's nodes, or of a node's characters.
 
-        :raises IotdbError: ILLEGAL_PATH for one with too many of them.
+        :raises IotdbError: ILLEGAL_PATH if it has too many wildcards.
         """
         many = sum(node == Node(MANY) for node in self.nodes)
         if many > MOST_WILD:
@@ -108,11 +109,11 @@ class Pattern(msgspec.Struct, frozen=True, dict=True):
         return IotdbError(Status.ILLEGAL_PATH, f"{str(self)[:64]}: {why}", self.position)
 
     def below(self, path: Pattern) -> Pattern:
-        """The path itself if it is a whole one (``root.…``), else below this one."""
+        """The path itself if it is complete (``root.…``), else the path appended to this one."""
         return path if path.nodes[0] == Node(ROOT) else self.joined(path)
 
     def matches(self, nodes: Sequence[str]) -> bool:
-        """Whether a path of these nodes is meant, to its last node."""
+        """Whether the pattern matches the whole path with these nodes."""
         return self._regex.fullmatch("\0".join(nodes)) is not None
 
     @cached_property
@@ -121,7 +122,7 @@ class Pattern(msgspec.Struct, frozen=True, dict=True):
 
 
 def _regex(nodes: Sequence[Node]) -> re.Pattern[str]:
-    """Over the nodes with NUL between: no node has it, as no statement may."""
+    """An expression over the nodes joined by NUL, which no node contains because no statement may."""
     return re.compile("\0".join(map(_part, nodes)), re.DOTALL)
 
 

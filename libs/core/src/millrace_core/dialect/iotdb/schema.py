@@ -1,9 +1,9 @@
 """Databases, devices and series in the catalog (docs/decisions, "A device is a child table").
 
-A database ``root.plant`` is the catalog's database of that name. It has one super table ``devices``: the
-time, and a column for each measurement that a device of it has; where devices give one measurement different
-types, a column for each type. A device is the child table that has its path for name; which of the columns
-are series of it, its own record says.
+A database ``root.plant`` is the catalog's database of that name. It has one super table ``devices``, with the
+time and a column for each measurement of its devices. If devices give one measurement different types, there
+is a column for each type. A device is the child table whose name is the device's path; its own record says
+which of the columns are its series.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ COLUMN_TYPES: dict[str, DataType] = {
     "TEXT": DataType("VARCHAR", MAX_LENGTH), "STRING": DataType("VARCHAR", MAX_LENGTH),
     "TIMESTAMP": TIMESTAMP, "DATE": DataType("VARCHAR", 10), "BLOB": DataType("VARCHAR", MAX_LENGTH),
 }  # fmt: skip
-"""IoTDB's types, and those of the columns. A DATE is stored as ``2026-01-31``, a BLOB as ``0x`` and
-hexadecimal digits: a VARBINARY holds text alone."""
+"""IoTDB's types, and the types of their columns. A DATE is stored as ``2026-01-31``, a BLOB as ``0x`` and
+hexadecimal digits, because a VARBINARY can hold only text."""
 _TAKEN = frozenset({TIME, TAG, "tbname"})
 _LEADING = ROOT + "."
 _ALL = (Node(ROOT), Node(MANY))
@@ -39,11 +39,11 @@ def is_database(database: Database) -> bool:
 
 
 Knows = Callable[[str, str | None], bool]
-"""Whether somebody may know of a device of a database; None: of the database."""
+"""Whether somebody may know of a device of a database; without a device: of the database."""
 
 
 class Schema:
-    """What of a catalog is IoTDB's, by path. ``knows``: what of it there is for who asks; None: all."""
+    """IoTDB's part of a catalog, by path. ``knows``: which part of it whoever asks may know of; None: all."""
 
     def __init__(self, catalog: Catalog, knows: Knows | None = None) -> None:
         self.catalog = catalog
@@ -51,7 +51,7 @@ class Schema:
 
     @property
     def restricted(self) -> bool:
-        """Whether there may be devices that are not for who asks."""
+        """Whether some devices may be hidden from whoever asks."""
         return self._knows is not None
 
     def _known(self, db: str, device: str | None = None) -> bool:
@@ -60,13 +60,13 @@ class Schema:
     # -- databases -------------------------------------------------------------------------------------------
 
     def databases(self, pattern: Pattern | None = None) -> list[str]:
-        """The databases that a pattern means, by name."""
+        """The databases that a pattern matches, ordered by name."""
         names = sorted(name for name, one in list(self.catalog.databases.items()) if is_database(one))
         found = [name for name in names if pattern is None or pattern.matches(read_path(name))]
         return list(filter(self._known, found))
 
     def database_of(self, device: Sequence[str]) -> str | None:
-        """The database that a device of these nodes is in; None: there is none yet."""
+        """The database of the device with these nodes; None: there is none yet."""
         for count in range(2, len(device) + 1):
             name = write_path(device[:count])
             if name in self.catalog.databases and self._known(name):
@@ -74,9 +74,9 @@ class Schema:
         return None
 
     def check_new(self, path: Pattern) -> str:
-        """The name of a database to be made.
+        """The name of a database that is to be made.
 
-        :raises IotdbError: DATABASE_ALREADY_EXISTS if it, one above it or one below it is there.
+        :raises IotdbError: DATABASE_ALREADY_EXISTS if it exists, or one above or below it does.
         """
         nodes = path.names
         name = write_path(nodes)
@@ -103,7 +103,8 @@ class Schema:
         return found if there else None
 
     def _stands(self, device: Device) -> bool:
-        """Whether the device's tables are those that it was made with: the other dialect may drop them."""
+        """Whether the device's tables are still those it was made with: the other dialect may have
+        dropped them."""
         table = self.catalog.tables.get((device.db, TABLE))
         child = self.catalog.children.get((device.db, device.name))
         return (
@@ -112,7 +113,7 @@ class Schema:
         )  # fmt: skip
 
     def devices(self, pattern: Pattern | None = None) -> list[Device]:
-        """The devices that a pattern means, by path."""
+        """The devices that a pattern matches, ordered by path."""
         if pattern is not None and not pattern.wild:
             found = self.device(pattern.names)
             return [] if found is None else [found]
@@ -125,7 +126,7 @@ class Schema:
         return sorted(filter(self._stands, all_), key=_by_name)
 
     def series(self, pattern: Pattern) -> list[tuple[Device, Series]]:
-        """The series that a pattern means, by path."""
+        """The series that a pattern matches, ordered by path."""
         *above, last = pattern.nodes
         found = []
         heads = [Pattern(tuple(above))] if above else []
@@ -151,7 +152,7 @@ def _by_name(device: Device) -> str:
 
 
 def by_name(device: Device) -> list[Series]:
-    """The series of a device, by measurement."""
+    """The series of a device, ordered by measurement."""
     return sorted(device.series, key=lambda series: series.measurement)
 
 
@@ -169,8 +170,8 @@ _ANY_NODE = r"(?:[^.`]+|`(?:[^`]|``)+`)"
 
 
 def text_regex(nodes: Sequence[Node]) -> re.Pattern[str]:
-    """A pattern as a regular expression over names of devices, so that 100,000 of them need not be taken
-    apart. It is one of Java's too, and knows no groups."""
+    """A pattern as a regular expression over names of devices, so that 100,000 names need not be split into
+    nodes. It is valid in Java too, and has no capturing groups."""
     return re.compile("[.]".join(map(_part, nodes)))
 
 
@@ -195,7 +196,7 @@ def new_table(db: str, uid: int, columns: Sequence[Column], created: int) -> Tab
 
 
 def new_child(db: str, name: str, incarnation: int, created: int) -> Child:
-    """The child table of a device. :raises IotdbError: ILLEGAL_PATH for a path that is too long for one."""
+    """The child table of a device. :raises IotdbError: ILLEGAL_PATH if the path is too long for its name."""
     if len(name.encode()) > MAX_NAME:
         raise IotdbError(
             Status.ILLEGAL_PATH, f"the device {name[:64]}… has a path of more than {MAX_NAME} bytes"
@@ -215,7 +216,7 @@ def extended(
     device: Device, wanted: Iterable[tuple[str, str]], table: Table | None
 ) -> tuple[Device, tuple[Column, ...]]:
     """The device with these further series (measurement, IoTDB's type), and the columns that the table of
-    devices (None: it is not there) lacks for them.
+    devices (None: it does not exist) lacks for them.
 
     :raises IotdbError: ILLEGAL_PATH, see :func:`check_measurement`.
     """
@@ -227,7 +228,7 @@ def extended(
         column = _column(measurement, type_, columns, used)
         if column not in columns:
             columns[column] = COLUMN_TYPES[type_]
-            # no name holds a NUL: nothing that was dropped can have been stored under this
+            # no name contains a NUL: no dropped column can have stored its values under this
             stored = f"{column}\0{table.version + 1}" if table is not None else ""
             added.append(Column(column, COLUMN_TYPES[type_], stored=stored))
         used.add(column)
@@ -236,7 +237,7 @@ def extended(
 
 
 def _column(measurement: str, type_: str, columns: dict[str, DataType], used: set[str]) -> str:
-    """Called like the measurement if that is free, or a column of that type already; else with the type."""
+    """The measurement's name, if it is free or names a column of that type; else the name with the type."""
     candidates = [measurement] if measurement not in _TAKEN and measurement[0] != "_" else []
     candidates.append(f"{measurement}:{type_}")
     count = 1

@@ -34,7 +34,8 @@ class NewSeries:
 
 @dataclass(frozen=True, slots=True)
 class CreateTimeseries:
-    """Series of one device. ``aligned``: said so, which is kept and shown and changes nothing else."""
+    """Series of one device. ``aligned``: whether the statement said so; kept and shown, without
+    other effect."""
 
     device: Pattern
     series: tuple[NewSeries, ...]
@@ -51,7 +52,7 @@ Listed = Literal["databases", "devices", "timeseries"]
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """``pattern``: None: all. ``limit`` None: all from ``offset`` on."""
+    """``pattern`` None: all. ``limit`` None: all from ``offset`` on."""
 
     what: Listed
     pattern: Pattern | None = None
@@ -70,7 +71,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class InsertRow:
-    """``time``: None: now. ``values`` in the order of the measurements."""
+    """``time`` None: now. ``values`` are in the order of the measurements."""
 
     time: Time | None
     values: tuple[Constant, ...]
@@ -87,7 +88,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Values of the series, at the times that ``where`` names (None: all)."""
+    """Deletes values of the series at the times that ``where`` selects (None: all)."""
 
     patterns: tuple[Pattern, ...]
     where: Expression | None
@@ -98,7 +99,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """``text``: as written, for the name of what has no other."""
+    """``text``: the item as written; it names a result that has no other name."""
 
     expression: Expression
     alias: str | None
@@ -107,8 +108,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One item of INTO. ``measurements``: of the device ``path``; None: ``path`` is a whole path. Nodes that
-    are not quoted may be ``::`` or have ``${i}`` in them."""
+    """One item of INTO. ``measurements``: those of the device ``path``; None: ``path`` is a whole path.
+    Unquoted nodes may be ``::`` or contain ``${i}``."""
 
     path: Pattern
     measurements: tuple[Node, ...] | None
@@ -117,8 +118,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """``start``, ``end`` None: a continuous query says them. ``interval`` None: no groups of time.
-    ``step``: the interval, if it is not given. ``levels``: nodes by which series are merged (root is 0)."""
+    """``start``, ``end`` None: a continuous query sets them. ``interval`` None: no groups of time.
+    ``step``: the interval, if not given. ``levels``: the nodes by which series are merged (root is 0)."""
 
     position: Position
     start: Time | None = None
@@ -130,7 +131,7 @@ class GroupBy:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """``value``: of ``value`` alone."""
+    """``value``: only for the mode ``value``."""
 
     mode: Literal["previous", "linear", "value"]
     value: Constant | None = None
@@ -147,15 +148,15 @@ class Select:
     having: Expression | None = None
     fill: Fill | None = None
     by_time: bool = False
-    """ORDER BY TIME was said."""
+    """Whether ORDER BY TIME was written."""
     descending: bool = False
     limit: int | None = None
     offset: int = 0
     by_device: bool = False
     last: bool = False
-    """LAST: the newest value of each series, as a row of its own."""
+    """LAST: the newest value of each series, in a row of its own."""
     by_series: bool = False
-    """ORDER BY TIMESERIES, of LAST alone."""
+    """ORDER BY TIMESERIES, which only LAST has."""
 
 
 # -- triggers and continuous queries -------------------------------------------------------------------------
@@ -164,7 +165,7 @@ class Select:
 @dataclass(frozen=True, slots=True)
 class CreateTrigger:
     """``class_name``: ``package.module:Class``. ``attributes``: in the order given, each name once.
-    ``sha256``: of what ``uri`` names, where it is not below the trigger folder."""
+    ``sha256``: the hash of the file that ``uri`` names, if it is not below the trigger folder."""
 
     name: str
     stateful: bool
@@ -193,7 +194,7 @@ class ShowTriggers:
 
 @dataclass(frozen=True, slots=True)
 class CreateCq:
-    """All lengths in milliseconds: a run at ``e`` covers [e - start, e - end). ``text``: the whole statement
+    """All lengths are milliseconds: a run at ``e`` covers [e - start, e - end). ``text``: the whole statement
     as it was sent."""
 
     name: str
@@ -220,7 +221,7 @@ class ShowCqs:
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseCq:
-    """Millrace's own, as DIAGNOSE STREAM is: what a continuous query does, and why."""
+    """Millrace's own, like DIAGNOSE STREAM: what a continuous query does, and why."""
 
     name: str
     position: Position
@@ -228,8 +229,8 @@ class DiagnoseCq:
 
 @dataclass(frozen=True, slots=True)
 class VerifyCq:
-    """Millrace's own, as VERIFY STREAM is: what a continuous query has written at ``first`` to ``last``,
-    beside what its runs give now. ``limit`` None: as many differences as is usual."""
+    """Millrace's own, like VERIFY STREAM: compares what a continuous query has written at ``first`` to
+    ``last`` with what its runs give now. ``limit`` None: the usual number of differences."""
 
     name: str
     position: Position

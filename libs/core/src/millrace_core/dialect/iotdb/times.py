@@ -21,7 +21,7 @@ _NANOSECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """``text`` (None: now), a date and time as written, and milliseconds added to it."""
+    """A date and time as written in ``text`` (None: now), and the milliseconds that are added to it."""
 
     text: str | None
     offset: int
@@ -29,11 +29,11 @@ class Moment:
 
 
 Time = Moment | int
-"""A time of a statement: not yet known, or milliseconds since the epoch."""
+"""A time in a statement: a moment that is resolved later, or milliseconds since the epoch."""
 
 
 def duration(c: Cursor, what: str) -> int:
-    """Milliseconds. :raises IotdbError: for what is not a whole number of them, and for months and years."""
+    """Milliseconds. :raises IotdbError: if it is not a whole number of them, and for months and years."""
     token = c.of_kind(TokenKind.DURATION, f"{what}, a duration such as 10s")
     where = c.position(token.start)
     total = 0
@@ -51,7 +51,7 @@ def duration(c: Cursor, what: str) -> int:
 
 
 def time(c: Cursor, what: str) -> Time:
-    """A date and time, milliseconds since the epoch or ``now()``, with durations added."""
+    """A date and time, milliseconds since the epoch, or ``now()``; each with durations added."""
     if c.at("now", "(") or c.peek().kind in (TokenKind.DATETIME, TokenKind.STRING):
         return moment(c, what)
     sign = -1 if c.take("-") else 1
@@ -71,7 +71,7 @@ def moment(c: Cursor, what: str) -> Moment:
 
 
 def _added(c: Cursor, what: str) -> int:
-    """The sum of the durations that are added here; what else is added stays where it is."""
+    """The sum of the durations that are added here; anything else that is added is left unread."""
     total = 0
     while True:
         place = c.place
@@ -91,7 +91,7 @@ class TimeContext:
 
 
 def resolve(moment: Time, session: TimeContext) -> int:
-    """Milliseconds since the epoch. :raises IotdbError: for a date that there is not."""
+    """Milliseconds since the epoch. :raises IotdbError: for a date that does not exist."""
     if isinstance(moment, int):
         return _in_range(moment, None)
     if moment.text is None:

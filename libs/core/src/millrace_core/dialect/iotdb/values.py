@@ -1,4 +1,4 @@
-"""Values for series: their types where none is known, and what fits which type."""
+"""Values for series: which type they have if none is known, and which values fit which type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDER: dict[str, frozenset[str]] = {
     "STRING": frozenset({"TEXT", "STRING"}), "TIMESTAMP": frozenset({"TIMESTAMP", "INT64"}),
     "DATE": frozenset({"DATE"}), "BLOB": frozenset({"BLOB"}),
 }  # fmt: skip
-"""The types of existing series into which a result of a type goes (SEMANTICS-FRONTENDS, S6)."""
+"""For each type of results, the types of existing series that accept it (SEMANTICS-FRONTENDS, S6)."""
 
 
 class Unfit(Exception):
@@ -30,8 +30,8 @@ class Unfit(Exception):
 
 
 def type_of(value: object) -> str | None:
-    """The type of a series that is made by writing this value (SEMANTICS-FRONTENDS, data model); None: a NULL
-    makes none."""
+    """The type of a series that is created by writing this value (SEMANTICS-FRONTENDS, data model); None: a
+    NULL creates no series."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -44,8 +44,8 @@ def type_of(value: object) -> str | None:
 
 
 def fit(value: object, type_: str, session: TimeContext) -> object:
-    """The value as the series holds it: bool, int (TIMESTAMP: milliseconds), float, str (of a DATE
-    ``2026-01-31``, of a BLOB ``0x`` and hexadecimal digits) or None.
+    """The value as the series holds it: bool, int (TIMESTAMP: milliseconds), float, str (DATE:
+    ``2026-01-31``; BLOB: ``0x`` and hexadecimal digits) or None.
 
     :raises Unfit: if it does not fit.
     """
@@ -96,7 +96,7 @@ def _real(value: object, type_: str) -> float | None:
 
 
 def number_of(value: object, type_: str) -> int | float | None:
-    """The number as a series of the type holds it; None: it is none, or does not fit."""
+    """The number as a series of the type holds it; None: it is not a number, or does not fit."""
     if isinstance(value, str):
         return None
     return _real(value, type_) if type_ in ("FLOAT", "DOUBLE") else _integer(value, INTEGERS.get(type_, 63))
@@ -127,7 +127,7 @@ _HEXADECIMAL = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)")
 
 
 def _date(value: object) -> str | None:
-    """A day, written as a date alone."""
+    """The day, if the value is a date without a time."""
     text = value.text if isinstance(value, Moment) and not value.offset else value
     if not isinstance(text, str) or not _DAY.fullmatch(text):
         return None
@@ -145,7 +145,7 @@ def _blob(value: object) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    """Text, and what a number or a truth value is as text."""
+    """The text; a number or truth value as text."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -156,14 +156,14 @@ def _text(value: object) -> str | None:
 
 
 def shortest(value: object) -> object:
-    """The shortest number that is the same FLOAT: 1.1, not 1.10000002384."""
+    """The shortest number that gives the same FLOAT: 1.1, not 1.10000002384."""
     return float(str(np.float32(value))) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def rows_by_columns(times: list[int], columns: dict[str, list[object]]) -> list[dict[str, list[object]]]:
-    """Rows of one device as sets of columns without NULL, ``time`` among them: a NULL leaves what is stored.
+    """Rows of one device as sets of columns without NULL, ``time`` among them: a NULL keeps what is stored.
 
-    Of several rows of one time the later values count; a row of NULLs alone is none.
+    Of several rows with the same time, later values count; a row of NULLs alone is left out.
     """
     merged: dict[int, dict[str, object]] = {}
     names = list(columns)

@@ -1,6 +1,6 @@
-"""TDengine's older stream dialect (3.3.6 and before): options before INTO, and the window in the query.
+"""TDengine's older stream dialect (3.3.6 and before): options come before INTO, the window is in the query.
 
-Its other statements are those of ``tdengine``.
+The other statements are those of ``tdengine``.
 """
 
 from millrace_core.dialect.legacy.grammar import create_stream

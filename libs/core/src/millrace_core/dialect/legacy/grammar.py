@@ -1,4 +1,4 @@
-"""The grammar of CREATE STREAM in the older dialect (seed 002); ``lower`` checks what it gives."""
+"""The grammar of CREATE STREAM in the older dialect (seed 002); ``lower`` checks the result."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MODES = ("at_once", "window_close", "max_delay", "force_window_close", "continuo
 
 
 def create_stream(c: Cursor) -> CreateLegacyStream:
-    """What stands behind CREATE STREAM, up to the end of the statement.
+    """What follows CREATE STREAM, up to the end of the statement.
 
-    :raises SqlError: what was expected, and where; a word of the newer dialect is told as such.
+    :raises SqlError: what was expected, and where; for a word of the newer dialect it says so.
     """
     if_not_exists = c.exists(negated=True)
     name = _name(c)
@@ -65,7 +65,7 @@ def _name(c: Cursor) -> Name:
             found.position,
         )
     if "." in found.name:
-        # a.b is the full name of the stream b of the database a
+        # a.b is the full name of stream b in database a
         raise SqlError(
             ErrorCode.SYNTAX,
             f"the stream {found.name}: names of streams of the older dialect have no point in them",
@@ -147,7 +147,7 @@ _OPTIONS: dict[tuple[str, ...], Callable[[Cursor], LegacyOption]] = {
 
 
 def _into(c: Cursor) -> dict[str, Any]:
-    """What belongs to the result table."""
+    """The clauses about the result table."""
     into = c.qualified("the name of the result's super table")
     check_length(into, "table")
     clauses: dict[str, Any] = {"into": into}

@@ -1,5 +1,5 @@
-"""CREATE STREAM of the older dialect to a StreamSpec: every refusal of seed 002 that the catalog suffices
-for."""
+"""CREATE STREAM of the older dialect to a StreamSpec. Every rule of seed 002 that needs no more than the
+catalog is checked."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from millrace_core.timeline.precision import shortest_ns
 from millrace_core.trigger.types import type_named, type_of
 
 BY_CHILD = frozenset({"STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})
-"""Windows that a super table has only for each of its children."""
+"""Windows that a super table can only have for each child separately."""
 MOST_SLIDES = 100
-"""Windows that one row may be in."""
+"""The most windows that one row may be in."""
 EVERY_ROW: Trigger = type_named("every row").spec()
 """The trigger of a stream without a window."""
 
 
 def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None, timezone: str) -> StreamSpec:
-    """The stream that a statement defines, its calculation written over ``%%trows``; ``database``: the
-    session's, ``timezone``: its time zone.
+    """The stream that a statement defines, with its calculation written over ``%%trows``. ``database``: that
+    of the session; ``timezone``: its time zone.
 
     ``uid``, ``created``, ``result`` and the output's columns are left empty.
 
@@ -64,7 +64,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     partition, row_keys, values = _groups(keys, table, timezone)
     names = _result_names(statement, items)
     if statement.into is None or not follows_rows(query, items, table):
-        # results are told alone, or cannot be found by their rows: there are none to take back
+        # results are only sent, or cannot be found by their rows: so none can be taken back
         emission = msgspec.structs.replace(emission, obsolete="kept")
     if statement.into is None:
         output = None
@@ -94,7 +94,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
 
 
 def _options(options: Options, query: LegacyQuery, when: Trigger, table: Table, timezone: str) -> Options:
-    """The options with what follows from the query."""
+    """The options, completed by what follows from the query."""
     if query.where is not None:
         where = Argument(query.where.text, query.where.position)
         options = msgspec.structs.replace(options, pre_filter=condition(where, "WHERE", table, timezone))
@@ -102,7 +102,7 @@ def _options(options: Options, query: LegacyQuery, when: Trigger, table: Table, 
         options,
         ignore_nodata_trigger=Trait.ROWS not in type_of(when).traits,
         delete_recalc=True,
-        # without a window no row has anything to wait for
+        # without a window a row has nothing to wait for
         watermark=options.watermark if query.window is not None else None,
     )
 
@@ -125,7 +125,7 @@ def _source(name: QualifiedName, catalog: Catalog, database: str | None) -> Sour
 def _check_window(
     query: LegacyQuery, table: Table, keys: tuple[PartitionKey, ...], *, on_super: bool
 ) -> None:
-    """What the window asks of the table and the groups."""
+    """Check what the window requires of the table and the groups."""
     window = query.window
     by_child = any(key.column == "tbname" for key in keys)
     if window is None:
@@ -146,7 +146,7 @@ def _check_window(
 
 
 def _check_key(query: LegacyQuery, table: Table, items: tuple[Item, ...]) -> None:
-    """Results of single rows have the key that the rows have."""
+    """Check that results of single rows have the same key as the rows."""
     if query.window is not None or len(table.columns) < 2 or not table.columns[1].composite_key:
         return
     key = table.columns[1].name
@@ -160,7 +160,7 @@ def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigg
     if window is None:
         return EVERY_ROW
     given = trigger(window, table, timezone)
-    # the window's definition is that of the query, which goes by the session's clock (seed 002)
+    # windows are defined by the query, whose days and months follow the session's clock (seed 002)
     found: Trigger = type_of(given).on_clock(given, timezone)
     where = window.sliding[0].position if window.sliding else window.position
     size = type_of(found).measures(found)
@@ -183,9 +183,10 @@ def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigg
 def _groups(
     keys: tuple[PartitionKey, ...], table: Table, timezone: str
 ) -> tuple[tuple[str, ...], tuple[GroupKey, ...], dict[str, str]]:
-    """What groups the tables, what divides their rows further, and each alias as an expression over both.
+    """The columns that group tables, the keys that divide their rows further, and each alias as an
+    expression over both.
 
-    Expressions over tbname and tags that stand beside make no further groups."""
+    An expression over tbname and tags that are grouping columns anyway makes no further groups."""
     plain = dict.fromkeys(
         key.column for key in keys if key.column == "tbname" or (key.column and table.tag(key.column))
     )
@@ -206,7 +207,7 @@ def _groups(
 
 
 def _result_names(statement: CreateLegacyStream, items: tuple[Item, ...]) -> list[str]:
-    """The columns of the result, by position: ``_wstart`` counts where it is put in front."""
+    """The columns of the result, by position. ``_wstart`` counts as well if it is put in front."""
     names = [item.name for item in items]
     if statement.query.window is not None and not is_start(items[0]):
         names.insert(0, "_wstart")

@@ -19,13 +19,14 @@ ALL_WINDOWS = frozenset({"INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", 
 DELETE_MARK = Duration(3650, "d")
 RECALCULATE = Duration(60, "m")
 MOST_HISTORY = 20_000_000
-"""Windows of FILL_HISTORY."""
+"""The most windows of FILL_HISTORY."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeRule:
-    """One row. ``windowless``: for queries without a window; ``virtual``: over virtual tables; ``changes``:
-    takes IGNORE EXPIRED 0 and IGNORE UPDATE 0; ``delay``: what its own duration may be."""
+    """One row of the table. ``windowless``: whether queries without a window may use the mode; ``virtual``:
+    whether queries over virtual tables may; ``changes``: whether it takes IGNORE EXPIRED 0 and IGNORE UPDATE
+    0; ``delay``: what its own duration may be."""
 
     mode: EmissionMode
     windows: frozenset[str] = ALL_WINDOWS
@@ -51,7 +52,7 @@ MODES: dict[str, ModeRule] = {
         delay=DurationRule(FIXED_UNITS, low=Duration(1, "s")),
     ),
 }  # fmt: skip
-"""By the word behind TRIGGER."""
+"""The rules by the word after TRIGGER."""
 _FREE = DurationRule(FIXED_UNITS, zero=True)
 
 
@@ -63,10 +64,10 @@ def judged(
     grouped_by_child: bool,
     on_super: bool,
 ) -> tuple[Emission, Options]:
-    """What the options mean.
+    """The meaning of the options.
 
     :raises SqlError: for a duration out of range, and for a combination that the mode, the window or the
-        table does not allow: which, and why, at the option.
+        table does not allow. It says which and why, with the place of the option.
     """
     options = {option.keyword: option for option in given}
     trigger = options.get("TRIGGER")
@@ -104,7 +105,7 @@ def judged(
 
 
 def _rewritten(query: LegacyQuery, options: Mapping[str, LegacyOption]) -> Literal["corrected", "counted"]:
-    """A result of a single row is overwritten with the row, whatever the option says."""
+    """The result of a single row is overwritten along with the row, whatever the option says."""
     counted = query.window is not None and _flag(options, "IGNORE UPDATE", 1)
     return "counted" if counted else "corrected"
 

@@ -1,4 +1,5 @@
-"""What an older stream's subquery says: its groups, its result columns, what is not possible in it."""
+"""What an older stream's subquery says: its groups and its result columns. What it must not contain
+is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ PSEUDO = ("_wstart", "_wend", "_wduration")
 
 @dataclass(frozen=True, slots=True)
 class PartitionKey:
-    """One of PARTITION BY. ``text``: the expression without its alias; ``column``: what it is if it is
+    """One item of PARTITION BY. ``text``: the expression without its alias; ``column``: its name, if it is
     nothing but tbname or a name."""
 
     name: str
@@ -38,8 +39,8 @@ class PartitionKey:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A result column. ``name``: its alias, or its text; ``text``: of the expression, without the alias;
-    ``position``: where it begins."""
+    """A result column. ``name``: its alias, else its text; ``text``: that of the expression, without the
+    alias; ``position``: where it begins."""
 
     name: str
     text: str
@@ -50,10 +51,10 @@ class Item:
 def read(
     query: LegacyQuery, table: Table, *, on_super: bool
 ) -> tuple[tuple[Item, ...], tuple[PartitionKey, ...]]:
-    """The result columns, ``*`` as what it stands for, and the groups.
+    """The result columns, with ``*`` expanded, and the groups.
 
-    :raises SqlError: for what the dialect does not have: a placeholder, a query inside, a refused function,
-        an aggregate without a window, a first column that is not a time, a name twice.
+    :raises SqlError: for what the dialect does not have: a placeholder, a subquery, a refused function, an
+        aggregate without a window, a first column that is not a time, a name that is used twice.
     """
     tree = parse_query(query.text.text, query.text.position)
     _check_words(tree)
@@ -80,7 +81,7 @@ def read(
 
 
 def _check_words(tree: exp.Expr) -> None:
-    """:raises SqlError: for a placeholder of the newer dialect, or a function that this one has not."""
+    """:raises SqlError: for a placeholder of the newer dialect, or a function that this one does not have."""
     for placeholder in tree.find_all(exp.Placeholder):
         raise bad(
             f"{placeholder.name} belongs to the newer stream dialect; a stream of the older one has _wstart, "
@@ -108,12 +109,12 @@ def _check_qualifiers(tree: exp.Expr, query: LegacyQuery) -> None:
 
 
 def _called(query: LegacyQuery) -> str:
-    """What the source table is called in the query."""
+    """The name of the source table within the query."""
     return query.alias or query.table.name
 
 
 def unqualified(text: str, query: LegacyQuery) -> str:
-    """The text with blanks for the table's name in front of columns: everything stays where it is."""
+    """The text with blanks in place of the table's name before columns, so that no position changes."""
     found = tokens(text)
     ends = 0
     for i, token in enumerate(found):
@@ -128,7 +129,7 @@ def unqualified(text: str, query: LegacyQuery) -> str:
 
 
 def over_columns(query: LegacyQuery) -> LegacyQuery:
-    """The query with nothing in front of the columns of its WHERE and its window."""
+    """The query without the table's name before the columns of its WHERE and its window."""
     where, window = query.where, query.window
     if where is not None:
         where = replace(where, text=unqualified(where.text, query))
@@ -142,7 +143,7 @@ def over_columns(query: LegacyQuery) -> LegacyQuery:
 
 
 def _items(node: exp.Expr, written: SqlText, table: Table, *, on_super: bool) -> list[Item]:
-    """One column; of ``*`` all columns of the table, and a super table's tags."""
+    """The result column; for ``*`` all columns of the table, and the tags if it is a super table."""
     if not node.is_star or isinstance(node, exp.Alias):
         return [_item(node, written.position)]
     names = [column.name for column in table.columns]
@@ -189,7 +190,7 @@ def _check_items(items: Sequence[Item], query: LegacyQuery, table: Table) -> Non
                 raise bad(f"{column.name} needs a window: INTERVAL, SESSION …", position_of(column))
     first = items[0].node
     known = table.column(first.name) if isinstance(first, exp.Column) else None
-    # what an expression gives is told where the query is planned
+    # what an expression gives is checked where the query is planned
     plain = isinstance(first, exp.Literal) or (known is not None and known.type.name != "TIMESTAMP")
     if query.window is None and plain:
         raise bad(
@@ -208,8 +209,8 @@ def _check_keys(keys: Sequence[PartitionKey]) -> None:
 def _check_grouped(
     items: Sequence[Item], keys: Sequence[PartitionKey], table: Table, *, on_super: bool
 ) -> None:
-    """Of a query that aggregates nothing no column of the rows can be asked for: a window has many. Where it
-    aggregates, the planner says which columns it can have besides."""
+    """Check a query without aggregates: it must not ask for a column of the rows, since a window has many
+    rows. For a query with aggregates, the planner says which columns may stand beside them."""
     if any(is_aggregate(item.node) for item in items):
         return
     grouped = {key.column for key in keys if key.column} | {*PSEUDO, "tbname"}
@@ -220,12 +221,12 @@ def _check_grouped(
             continue
         for column in item.node.find_all(exp.Column):
             if column.name not in grouped:
-                where = position_of(column) if column.this.meta else item.position  # of a star
+                where = position_of(column) if column.this.meta else item.position  # if it comes from a star
                 raise bad(f"the column {column.name} is neither aggregated nor one of PARTITION BY", where)
 
 
 def follows_rows(query: LegacyQuery, items: Sequence[Item], table: Table) -> bool:
-    """Whether a result has the time of its window, or of its row: then it can be found again when they
+    """Whether results have the time of their window or row, so that they are found again when these
     change."""
     first = items[0].node
     times = (table.key.name, "_rowts", "_c0")
@@ -238,12 +239,12 @@ def is_start(item: Item) -> bool:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether an expression has a call over several rows in it."""
+    """Whether an expression contains a call over several rows."""
     return any(call.this in AGGREGATES for call in node.find_all(exp.Anonymous))
 
 
 def check_aliases(text: SqlText, keys: Sequence[PartitionKey], what: str) -> None:
-    """:raises SqlError: if an expression uses anything but what PARTITION BY names."""
+    """:raises SqlError: if an expression uses anything but the aliases of PARTITION BY."""
     names = [key.name for key in keys]
     tree = parse_expression(text.text, text.position)
     _check_words(tree)

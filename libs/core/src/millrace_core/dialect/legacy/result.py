@@ -1,4 +1,5 @@
-"""The result table of an older stream: always a super table, its columns and tags, its sub-tables' names."""
+"""The result table of an older stream: always a super table, with its columns, tags and names of
+sub-tables."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from millrace_core.model.stream import Output, OutputTag, ResultColumn, StreamSp
 from millrace_core.model.sub_tables import GROUP_ID, GROUP_TAG
 
 MOST_CONVERTED = 4096
-"""Bytes of a text that becomes another type."""
+"""The most bytes of a text that is converted to another type."""
 
 
 def result_table(
@@ -27,11 +28,11 @@ def result_table(
     values: Mapping[str, str],
     source: Table, catalog: Catalog, database: str,
 ) -> Output:  # fmt: skip
-    """INTO with its columns, TAGS and SUBTABLE; ``names``: of the query's results; ``values``: the aliases of
-    PARTITION BY as expressions over a group's key; the columns stay empty.
+    """INTO with its columns, TAGS and SUBTABLE. ``names``: those of the query's results; ``values``: the
+    aliases of PARTITION BY as expressions over a group's key. The columns stay empty.
 
-    :raises SqlError: for a target that is not a super table, or the source; columns that do not go together;
-        tags that PARTITION BY does not name, or with types where the table has its own.
+    :raises SqlError: for a target that is the source, or not a super table; columns that do not match; tags
+        that PARTITION BY does not name, or that are given types though the table has its own.
     """
     db = into.db or database
     if db not in catalog.databases:
@@ -61,7 +62,7 @@ def result_table(
 def _check_columns(
     statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], target: Table
 ) -> None:
-    """How the results fit the columns of a table that exists: those that are not named stay NULL."""
+    """Check that the results fit the columns of an existing table; columns that are not named stay NULL."""
     if not statement.columns:
         if len(names) != len(target.columns):
             raise bad(
@@ -125,7 +126,7 @@ def _tags(
 
 
 def _unmapped(tag: Column) -> OutputTag:
-    """NULL; a table that was made for a stream tells of this one's groups as well."""
+    """NULL; but the groups' ids, if it is the tag of a table that was made for a stream."""
     same = (tag.name, tag.type) == (GROUP_TAG.name, GROUP_TAG.type)
     return OutputTag(tag, GROUP_ID if same else "NULL")
 
@@ -137,9 +138,9 @@ def complete(
     spec: StreamSpec, statement: CreateLegacyStream, result: tuple[ResultColumn, ...], catalog: Catalog
 ) -> StreamSpec:
     """The spec with the query's result columns, and the columns of the result table that follow from them:
-    those of a new table, or those that are filled of the one that exists.
+    those of a new table, or those columns of an existing table that are filled.
 
-    :raises SqlError: for results that no table can have, or that cannot be converted.
+    :raises SqlError: for results that no table can hold, or that cannot be converted.
     """
     if spec.output is None:
         return msgspec.structs.replace(spec, result=result)
@@ -152,7 +153,8 @@ def complete(
 
 
 def _place(statement: CreateLegacyStream, place: int, columns: int) -> Position:
-    """Where a result column stands; a star stands for several, and for ``_wstart`` in front nothing."""
+    """Where a result column stands in the statement; a star stands for several columns, an added
+    ``_wstart`` nowhere."""
     items = statement.query.items
     return items[max(0, place - max(0, columns - len(items))) if columns - len(items) < 2 else 0].position
 
@@ -173,8 +175,7 @@ def _check_result(statement: CreateLegacyStream, result: Sequence[ResultColumn])
 def _new(
     spec: StreamSpec, statement: CreateLegacyStream, result: Sequence[ResultColumn]
 ) -> tuple[Column, ...]:
-    """The columns of a table that is made. Without a window, the key of the source's rows is that of the
-    results too."""
+    """The columns of a new table. Without a window, the results have the key of the source's rows."""
     assert spec.output is not None, "asked before"
     source = spec.source.table.columns if spec.source else ()
     inherited = statement.query.window is None and len(source) > 1 and source[1].composite_key
@@ -200,7 +201,7 @@ def _new(
 def _of_target(
     statement: CreateLegacyStream, result: Sequence[ResultColumn], target: Table
 ) -> tuple[Column, ...]:
-    """The columns of a table that exists which the results fill: those that are named, or all of them."""
+    """The columns of an existing table that the results fill: those that are named, or all of them."""
     assert statement.into is not None, "only with INTO there is a table"
     names = [given.name.text for given in statement.columns] or [column.name for column in target.columns]
     if len(names) != len(result):

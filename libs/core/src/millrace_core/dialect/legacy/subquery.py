@@ -1,5 +1,5 @@
 """The subquery of an older stream, clause by clause: SELECT … FROM one table [WHERE] [PARTITION BY] [window]
-[FILL]. What a SELECT has besides is refused by its name."""
+[FILL]. Any other clause of a SELECT is refused by its name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ REFUSED = (
 )  # fmt: skip
 """Clauses of a SELECT that no stream of this dialect has."""
 BEHIND = frozenset({"where", "partition", *WINDOWS, "fill", "notify", *REFUSED})
-"""Words that end a clause behind FROM, unless they are a call in an expression."""
+"""Words that end a clause after FROM, unless they are a call in an expression."""
 
 
 def subquery(c: Cursor) -> LegacyQuery:
-    """The query behind AS, up to NOTIFY or the end."""
+    """The query after AS, up to NOTIFY or the end."""
     if c.at("("):
         raise _refused("parentheses around the query", c)
     begin = c.peek().start
@@ -71,7 +71,7 @@ def _alias(c: Cursor) -> str | None:
         return None
     place = c.place
     name = c.name("a name").text
-    if c.at("("):  # a clause that is none here
+    if c.at("("):  # not a clause here
         c.place = place
         return None
     return name
@@ -92,14 +92,14 @@ def _check_refused(c: Cursor) -> None:
 
 
 def _ends(c: Cursor) -> bool:
-    """Whether a clause begins here; ``left(`` and ``interval`` inside a call do not stand at this level."""
+    """Whether a clause begins here. ``left(`` and ``interval`` inside a call do not count."""
     word = _clause(c)
     return word is not None and not (word in ("left", "right") and c.at(word, "("))
 
 
 def _clause(c: Cursor) -> str | None:
-    """The word of :data:`BEHIND` that comes next, if one does. It is asked before every token of what may be
-    ten thousands, so the token is read once."""
+    """The word of :data:`BEHIND` that comes next, if any. This is called before each token, of which there
+    may be tens of thousands, so the token is read only once."""
     token = c.peek()
     return token.value if token.kind is TokenKind.WORD and token.value in BEHIND else None
 
@@ -127,7 +127,7 @@ def _window(c: Cursor) -> TriggerClause | None:
     arguments = c.listed(lambda: c.argument("an argument"))
     sliding: tuple[Argument, ...] = ()
     if keyword == "interval":
-        # without SLIDING the windows follow each other
+        # without SLIDING each window begins where the last one ends
         sliding = c.listed(lambda: c.argument("a duration")) if c.take("sliding") else arguments[:1]
     return TriggerClause(keyword.upper(), arguments, where, sliding)
 

@@ -1,4 +1,4 @@
-"""The query of an older stream as the newer dialect writes it, over ``%%trows``; and where each part of it
+"""The query of an older stream, written in the newer dialect over ``%%trows``; and where each part of it
 stands in the user's statement."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DAYS = re.compile(r"(\d+)([dw])", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class WrittenText:
-    """``pieces``: what of the text is the user's own."""
+    """``pieces``: the parts of the text that the user has written."""
 
     text: str
     pieces: tuple[Piece, ...]
@@ -30,7 +30,7 @@ class WrittenText:
 
 @dataclass(slots=True)
 class _Text:
-    """A text that is put together. ``begins``: where the statement does."""
+    """A text that is being assembled. ``begins``: where the statement begins."""
 
     begins: Position
     parts: list[str] = field(default_factory=list)
@@ -42,13 +42,13 @@ class _Text:
         self.length += len(text)
 
     def copy(self, text: str, where: Position) -> None:
-        """What stands at ``where``."""
+        """Add a text that stands at ``where`` in the statement."""
         if text:
             self.pieces.append(Piece(self.length, self.length + len(text), where.within(self.begins)))
             self.add(text)
 
     def replacing(self, text: str, where: Position, words: Mapping[str, str]) -> None:
-        """What stands at ``where``, with these names written otherwise."""
+        """Add a text that stands at ``where``, with these names replaced."""
         last = 0
         for token, new in _replaced(text, words):
             self.copy(text[last : token.start], position_at(text, last, where))
@@ -63,9 +63,10 @@ class _Text:
 
 @dataclass(frozen=True, slots=True)
 class Calculation:
-    """What the query over a window's rows is made of. ``names``: of its columns; ``values``: the aliases of
-    PARTITION BY as expressions over a group's key; ``gap``: of SESSION, whose windows end later by it in this
-    dialect; ``begins``: where the statement does. ``partition``: of the stream."""
+    """The parts of the query over a window's rows. ``names``: those of its columns; ``values``: the aliases
+    of PARTITION BY as expressions over a group's key; ``gap``: that of SESSION, since in this dialect its
+    windows end later by the gap; ``begins``: where the statement begins. ``partition``: the stream's
+    grouping columns."""
 
     query: LegacyQuery
     items: Sequence[Item]
@@ -78,12 +79,12 @@ class Calculation:
 
     @property
     def over_rows(self) -> WrittenText:
-        """Over the rows of one trigger."""
+        """The query over the rows of one trigger."""
         end = f"(_twend + {self.gap})" if self.gap else "_twend"
         length = f"({end} - _twstart)" if self.gap else "_twduration"
         words = {"_wstart": "_twstart", "_wend": end, "_wduration": length} if self.query.window else {}
         text = _Text(self.begins)
-        # of a window whose rows are not asked for there is one result
+        # a window whose rows are not asked for gives one result
         once = self.query.window is not None and not any(is_aggregate(item.node) for item in self.items)
         text.add("SELECT DISTINCT " if once else "SELECT ")
         self._columns(text, words, "_twstart")
@@ -92,13 +93,14 @@ class Calculation:
 
     @property
     def over_stretch(self) -> WrittenText:
-        """Over the rows of several windows and of what lies between them, with its window and FILL."""
+        """The query over the rows of several windows and of what lies between them, with its own
+        window and FILL."""
         window, fill = self.query.window, self.query.fill
         assert window is not None and fill is not None, "FILL goes with INTERVAL"
         text = _Text(self.begins)
         text.add("SELECT ")
         self._columns(text, {}, "_wstart")
-        # a query counts days on a clock; a stream whose windows slide by less counts hours
+        # a query counts days on a calendar; windows of a stream that slide by less than a day count hours
         sliding = window.sliding or window.arguments[:1]
         hours = any(_DAYS.fullmatch(one.text.strip()) is None for one in sliding)
         text.add(" FROM %%trows INTERVAL(")
@@ -107,7 +109,7 @@ class Calculation:
         self._arguments(text, window.sliding, hours=hours)
         text.add(") ")
         mode, comma, values = fill.text.partition(",")
-        # which windows there are says the stretch, whatever the mode
+        # the stretch decides which windows there are, whatever the mode
         text.copy(f"FILL({mode.strip().upper().removesuffix('_F')}{comma}{values})", fill.position)
         return text.done
 
@@ -138,7 +140,7 @@ class Calculation:
             text.copy(length, one.position)
 
     def _key_words(self) -> dict[str, str]:
-        """Columns that rows are grouped by, as the newer dialect writes the group's value."""
+        """The columns that rows are grouped by, each with the group's value in the newer dialect."""
         found = {}
         for key in self.keys:
             if key.column == "tbname":
@@ -152,7 +154,7 @@ class Calculation:
         return found
 
     def _key_texts(self) -> dict[tuple[tuple[TokenKind, str], ...], str]:
-        """The same for expressions."""
+        """The same for the expressions that rows are grouped by."""
         if self.query.window is None:
             return {}
         return {
@@ -171,7 +173,7 @@ def _words(text: str) -> tuple[tuple[TokenKind, str], ...]:
 
 
 def replaced(text: str, words: Mapping[str, str]) -> str:
-    """The text with these names written otherwise."""
+    """The text with these names replaced."""
     parts: list[str] = []
     last = 0
     for token, new in _replaced(text, words):
@@ -181,8 +183,8 @@ def replaced(text: str, words: Mapping[str, str]) -> str:
 
 
 def _replaced(text: str, words: Mapping[str, str]) -> list[tuple[Token, str]]:
-    """The names of columns among ``words``: not those of calls, nor behind a point, nor what is aggregated,
-    which is a row's own."""
+    """The names among ``words`` that are columns: not names of calls, not names after a point, and not names
+    inside an aggregate, which mean the row's own value."""
     found = tokens(text)
     result: list[tuple[Token, str]] = []
     calls: list[bool] = []

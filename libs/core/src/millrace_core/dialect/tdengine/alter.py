@@ -1,4 +1,4 @@
-"""ALTER TABLE: the columns and tags that a table has afterwards, or why it cannot be (rules of TDengine)."""
+"""ALTER TABLE: the columns and tags that a table then has, or why it cannot be altered (TDengine's rules)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from millrace_core.language.times import TimeContext
 from millrace_core.language.values import literal_value
 from millrace_core.model.schema import Child, Column, Table
 
-MOST_COLUMNS = 4096  # of a table, its tags counted
+MOST_COLUMNS = 4096  # of a table, including its tags
 MOST_TAGS = 128
 RESIZABLE = ("VARCHAR", "NCHAR", "VARBINARY")
 Columns = tuple[Column, ...]
 
 
 def check_kind(table: Table, child: Child | None, statement: AlterTable) -> None:
-    """:raises SqlError: if a table of this kind cannot be altered so."""
+    """:raises SqlError: if a table of this kind cannot be altered in this way."""
     name, change = statement.name, statement.change
     if statement.super_only and (child is not None or table.kind != "super"):
         raise _no(f"{name} is not a super table", name.position)
@@ -44,7 +44,7 @@ def check_kind(table: Table, child: Child | None, statement: AlterTable) -> None
 def alter(table: Table, statement: AlterTable) -> tuple[Columns, Columns]:
     """(columns, tags) after the change.
 
-    :raises SqlError: if the table cannot be changed so; the message names the column and what is allowed.
+    :raises SqlError: if this change is not possible; the message names the column and what is allowed.
     """
     change = statement.change
     match change:
@@ -132,7 +132,7 @@ def _added(table: Table, target: Target, definition: ColumnDef) -> Column:
         raise _bad(f"{table.name} has {MOST_TAGS} tags, and no more are allowed", name.position)
     if len(table.columns) + len(table.tags) >= MOST_COLUMNS:
         raise _bad(f"{table.name} has {MOST_COLUMNS} columns, and no more are allowed", name.position)
-    # no column's name holds a NUL: nothing that was dropped can have been stored under this
+    # no column's name contains a NUL: no dropped column can have stored its values under this
     stored = f"{name.text}\0{table.version + 1}"
     return Column(name.text, definition.type, comment=definition.comment, stored=stored)
 

@@ -1,6 +1,6 @@
-"""EXPLAIN CREATE STREAM: what a stream was understood to be, and the statement of the newer dialect for it.
+"""EXPLAIN CREATE STREAM: how a stream was understood, and the statement of the newer dialect for it.
 
-Pure functions of a StreamSpec, so that they tell what will run, not what was written.
+Pure functions of a StreamSpec, so they tell what will run, not what was written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from millrace_core.trigger.types import type_of
 
 
 class Fact(NamedTuple):
-    """A line of the answer: ``trigger``, ``groups`` …, and what holds of it."""
+    """A line of the answer: an item (``trigger``, ``groups`` …) and its value."""
 
     item: str
     value: str
@@ -28,7 +28,7 @@ class Fact(NamedTuple):
 
 def understood(spec: StreamSpec) -> list[Fact]:
     """The stream, item by item. The last lines are the statement of the newer dialect (``statement``), and
-    what that one has no words for (``no counterpart``), a line for each."""
+    one line for each thing that the newer dialect cannot express (``no counterpart``)."""
     facts = [Fact("dialect", "newer" if _is_newer(spec.emission) else "older")]
     facts.append(Fact("trigger", trigger_clause(spec.trigger, _key(spec))))
     if spec.source is not None:
@@ -73,7 +73,7 @@ def _emission(emission: Emission) -> Iterator[Fact]:
 
 
 def statement(spec: StreamSpec) -> str:
-    """CREATE STREAM of the newer dialect; of an older stream the nearest that there is."""
+    """CREATE STREAM of the newer dialect; for an older stream, the nearest equivalent."""
     nearest = type_of(spec.trigger).nearest
     if nearest is not None:
         spec = msgspec.structs.replace(spec, trigger=nearest(spec.trigger))
@@ -112,12 +112,12 @@ def trigger_clause(trigger: Trigger, key: str) -> str:
 
 
 def _is_newer(emission: Emission) -> bool:
-    """Whether the newer dialect says all of it: RETRACT alone."""
+    """Whether the newer dialect can express all of it: nothing, or RETRACT alone, is set."""
     return msgspec.structs.replace(emission, obsolete="kept") == Emission()
 
 
 def option_clauses(spec: StreamSpec) -> list[str]:
-    """What stands in STREAM_OPTIONS, defaults left out, and what this trigger does not take."""
+    """The clauses of STREAM_OPTIONS, without defaults and without options that this trigger does not take."""
     found: list[str] = []
     for rule in OPTIONS.values():
         given, plain = (spec.emission, Emission()) if rule.emits else (spec.options, Options())
@@ -139,7 +139,7 @@ def option_clauses(spec: StreamSpec) -> list[str]:
 
 
 def _older_options(spec: StreamSpec) -> Iterator[str]:
-    """Options of the newer dialect that say what goes without saying in the older one."""
+    """Options of the newer dialect for what the older one does by itself."""
     emission = spec.emission
     if _is_newer(emission):
         return
@@ -174,7 +174,7 @@ def _of_trigger(spec: StreamSpec) -> Iterator[str]:
 
 
 def without_counterpart(spec: StreamSpec) -> Iterator[str]:
-    """What an older stream does that no statement of the newer dialect does."""
+    """What an older stream does that no statement of the newer dialect can express."""
     emission = spec.emission
     if _is_newer(emission):
         return
@@ -207,7 +207,7 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
 
 
 def _has_group_tag(spec: StreamSpec) -> bool:
-    """Whether the one tag is the older dialect's id of the group, which TAGS cannot say."""
+    """Whether a tag is the older dialect's group id, which TAGS cannot express."""
     return spec.output is not None and any(tag.expression == "_tgrpid" for tag in spec.output.tags)
 
 

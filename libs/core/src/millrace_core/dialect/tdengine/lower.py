@@ -1,5 +1,5 @@
-"""CREATE STREAM to a StreamSpec: names resolved against the catalog, every rule of seed 000 checked that
-needs no more than it."""
+"""CREATE STREAM to a StreamSpec: names are resolved against the catalog, and every rule of seed 000 that
+needs nothing else is checked."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from millrace_core.trigger.types import TriggerType, type_named
 
 
 def lower(statement: CreateStream, catalog: Catalog, database: str | None, timezone: str) -> StreamSpec:
-    """The stream that a statement defines; ``database``: the session's, ``timezone``: its time zone.
+    """The stream that a statement defines; ``database``: that of the session, ``timezone``: its time zone.
 
-    Names without a database mean the session's; without one, the stream's.
+    Names without a database mean the session's database, or, if it has none, the stream's.
 
     ``uid``, ``created`` and ``result`` are left empty, and the output has no columns yet:
     :func:`output.complete` adds them once the query's result columns are known.
@@ -61,7 +61,7 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
 
 
 def _places(statement: CreateStream) -> Places:
-    """Where its parts stand, counted from CREATE on."""
+    """Where the parts of the statement stand, counted from CREATE on."""
 
     def within(part: SqlText | None) -> Position | None:
         return part.position.within(statement.begins) if part else None

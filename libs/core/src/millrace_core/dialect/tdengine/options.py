@@ -1,4 +1,4 @@
-"""STREAM_OPTIONS and NOTIFY, checked by the tables of ``model/options.py``."""
+"""STREAM_OPTIONS and NOTIFY, checked by the tables in ``model/options.py``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from millrace_core.trigger.types import TriggerType
 
 @dataclass(frozen=True, slots=True)
 class OptionContext:
-    """What options are checked against; ``notifies``: the stream has NOTIFY, ``stores``: it has INTO."""
+    """What options are checked against; ``notifies``: whether the stream has NOTIFY, ``stores``:
+    whether INTO."""
 
     trigger: TriggerType[Any]
     table: Table | None
@@ -34,9 +35,9 @@ class OptionContext:
 
 
 def options(clauses: tuple[OptionClause, ...], setting: OptionContext) -> tuple[Options, Emission]:
-    """The options that take effect: those that this trigger ignores are checked and left out.
+    """The options that take effect. Options that this trigger ignores are checked, but left out.
 
-    :raises SqlError: for an unknown option, one given twice, a wrong argument or combination.
+    :raises SqlError: for an unknown option, one given twice, a wrong argument or a wrong combination.
     """
     seen: dict[str, OptionClause] = {}
     values: dict[str, Any] = {}
@@ -61,7 +62,7 @@ def options(clauses: tuple[OptionClause, ...], setting: OptionContext) -> tuple[
 
 
 def _check_lengths(seen: Mapping[str, OptionClause], values: Mapping[str, Any]) -> None:
-    """:raises SqlError: for a duration that is longer than the other option's that it must lie within."""
+    """:raises SqlError: for a duration longer than that of the option within which it must lie."""
     for name, clause in seen.items():
         rule = OPTIONS[name]
         if rule.within is None or rule.within not in values:
@@ -87,7 +88,8 @@ def _check_place(clause: OptionClause, rule: OptionRule, setting: OptionContext)
 
 
 def _named_value(clause: OptionClause, rule: OptionRule, setting: OptionContext) -> object:
-    """What the option means; every error names the option, also those of times and conditions in general."""
+    """The value of the option. Every error names the option, even a general error about times or
+    conditions."""
     try:
         return _value(clause, rule, setting)
     except SqlError as error:
@@ -109,7 +111,7 @@ def _value(clause: OptionClause, rule: OptionRule, setting: OptionContext) -> ob
     argument = arguments[0]
     if rule.takes is Takes.DURATION:
         assert rule.rule is not None
-        # MAX_DELAY is the one duration of processing time, which is counted in ns
+        # MAX_DELAY is the only duration of processing time, which is counted in ns
         precision = setting.table.precision if setting.table else None
         precision = "ns" if clause.name == "MAX_DELAY" else precision
         return duration(argument, clause.name, rule.rule, precision)
@@ -153,9 +155,9 @@ def _event_types(what: str, names: list[Name]) -> tuple[EventType, ...]:
 
 
 def notify(clause: NotifyClause, trigger: TriggerType[Any], *, calculates: bool) -> Notify:
-    """NOTIFY; ``calculates``: the stream has a query, whose columns WHERE may use.
+    """NOTIFY; ``calculates``: whether the stream has a query, whose columns WHERE may use.
 
-    Which columns those are is checked where the query is planned (``plan.notify``).
+    The columns themselves are checked where the query is planned (``plan.notify``).
 
     :raises SqlError: for a bad address, a missing or unknown event type, an unknown option.
     """
@@ -195,7 +197,7 @@ def notify(clause: NotifyClause, trigger: TriggerType[Any], *, calculates: bool)
 
 
 def _check_address(url: Name) -> None:
-    """:raises SqlError: unless it is ws://host:port or wss://host:port, with what may follow them."""
+    """:raises SqlError: unless it is ws://host:port or wss://host:port, followed by what may follow."""
     try:
         parts = urlsplit(url.text)
         good = parts.scheme in ("ws", "wss") and parts.hostname and parts.port
@@ -210,5 +212,6 @@ def _check_address(url: Name) -> None:
 
 
 def _named(text: str) -> str:
-    """A text that is not an address, in a refusal: before an @ may stand a password."""
+    """How a refusal quotes a text that is not an address: not at all if it has an @, before which a
+    password may stand."""
     return "this" if "@" in text else repr(text)

@@ -1,4 +1,4 @@
-"""Where a stream's results go: INTO, the sub-tables, their tags; and, once known, the result's columns."""
+"""Where a stream's results go: INTO, sub-tables and their tags; and the columns of the result, once known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millrace_core.model.stream import Output, OutputTag, ResultColumn, Source, 
 from millrace_core.model.types import DataType
 
 TAG_TBNAME = Column("tag_tbname", DataType("VARCHAR", 270))
-"""The tag for grouping by child table, where TAGS does not say otherwise (seed 000)."""
+"""The tag for grouping by child table, if TAGS does not say otherwise (seed 000)."""
 
 
 def output(
@@ -85,7 +85,7 @@ def _check_not_trigger(into: QualifiedName, db: str, source: Source | None) -> N
 def check_not_source(
     statement: CreateStream, tree: exp.Expression, found: Output, catalog: Catalog, database: str | None
 ) -> None:
-    """:raises SqlError: if the query reads the table that it writes."""
+    """:raises SqlError: if the query reads the table to which it writes."""
     for db, name, node in sources(tree, catalog, database):
         if (db, name) == (found.db, found.table):
             raise bad(f"INTO {statement.into}: the query reads the output table", position_of(node))
@@ -179,7 +179,7 @@ def _check_existing(statement: CreateStream, found: Output, catalog: Catalog) ->
 
 
 def _difference(kind: str, old: tuple[Column, ...], new: tuple[Column, ...]) -> str | None:
-    """What the columns of a table that exists lack for those that are to be written; a text may be longer."""
+    """What prevents an existing table's columns from holding those to be written; its texts may be longer."""
     if len(old) != len(new):
         return f"it has {len(old)} {kind}s, the stream gives {len(new)}"
     for before, after in zip(old, new, strict=True):

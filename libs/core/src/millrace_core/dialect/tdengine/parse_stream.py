@@ -1,4 +1,4 @@
-"""Statements on streams (seed 000). CREATE STREAM is taken apart into its clauses; ``lower`` checks them."""
+"""Statements on streams (seed 000). CREATE STREAM is split into its clauses; ``lower`` checks them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ORDER = {
     "table": "FROM", "partition": "PARTITION BY", "options": "STREAM_OPTIONS", "notify": "NOTIFY",
     "into": "INTO", "subtable": "OUTPUT_SUBTABLE", "columns": "(columns)", "tags": "TAGS", "query": "AS",
 }  # fmt: skip
-"""The clauses behind the trigger in their order: field of CreateStream, words."""
+"""The clauses after the trigger, in order: field of CreateStream -> words."""
 
 
 def create_stream(c: Cursor) -> CreateStream:
@@ -154,14 +154,14 @@ def _option(c: Cursor) -> OptionClause:
 
 
 def _option_arguments(c: Cursor, keyword: str) -> tuple[Argument, ...] | None:
-    """What stands in parentheses behind an option; None if there are none."""
+    """The arguments in parentheses after an option; None if there are no parentheses."""
     if c.take("(", ")"):
         return ()
     if keyword not in ("EVENT_TYPE", "PRE_FILTER"):
         return _arguments(c) if c.at("(") else None
     if not c.at("("):
         return None
-    # the bar of EVENT_TYPE separates its values; an expression may hold one
+    # in EVENT_TYPE the bar separates values; in an expression it is an operator
     separators = ("|", ",") if keyword == "EVENT_TYPE" else ()
     c.expect("(")
     found = [c.until("an argument", lambda: any(c.at(s) for s in separators))]

@@ -35,7 +35,7 @@ from millrace_core.language.statements import (
 from millrace_core.language.words import TokenKind
 from millrace_core.model.schema import KEEP, WAL_RETENTION, Precision
 
-# what TDengine lets one set for a database besides PRECISION; storage is Millrace's own affair
+# what TDengine allows to set for a database besides PRECISION; storage is Millrace's own affair
 DATABASE_OPTIONS = frozenset({
     "buffer", "cachemodel", "cachesize", "comp", "duration", "encrypt_algorithm", "maxrows", "minrows",
     "pages", "pagesize", "replica", "wal_level", "vgroups", "single_stable", "stt_trigger",
@@ -45,7 +45,7 @@ DATABASE_OPTIONS = frozenset({
     "s3_compact", "compact_interval", "compact_time_range", "compact_time_offset", "strict",
 })  # fmt: skip
 KEEP_UNITS = {"": 1440, "d": 1440, "h": 60, "m": 1}
-"""Minutes."""
+"""Minutes in each unit."""
 TABLE_OPTIONS = frozenset({
     "ttl", "sma", "max_delay", "watermark", "rollup", "delete_mark", "keep",
 })  # fmt: skip
@@ -84,9 +84,9 @@ def create_database(c: Cursor) -> CreateDatabase:
 
 
 def _keep(c: Cursor) -> int:
-    """``10``, ``10d``, ``240h`` or ``14400m``, or three of them, of which the last one decides: minutes.
+    """``10``, ``10d``, ``240h`` or ``14400m``, in minutes; of three such values the last one decides.
 
-    :raises SqlError: for another unit, or less than a day.
+    :raises SqlError: for another unit, or for less than a day.
     """
     while True:
         token, where = c.peek(), c.here()
@@ -105,7 +105,7 @@ def _keep(c: Cursor) -> int:
 
 
 def _retention(c: Cursor) -> int:
-    """Seconds; -1: for ever. :raises SqlError: for less."""
+    """Seconds; -1: for ever. :raises SqlError: for anything below -1."""
     where = c.here()
     sign = -1 if c.take("-") else 1
     seconds = sign * c.integer("seconds, or -1")
@@ -117,7 +117,7 @@ def _retention(c: Cursor) -> int:
 
 
 def _skip_values(c: Cursor, what: str) -> None:
-    """``value [, …]`` of an option that is accepted and not used."""
+    """Skip the ``value [, …]`` of an option that is accepted, but not used."""
     while True:
         if c.peek().kind in (TokenKind.END, TokenKind.WORD, TokenKind.OPERATOR):
             raise c.unexpected(what)
@@ -169,7 +169,7 @@ def _source(c: Cursor) -> ColumnSource:
 
 
 def create_table(c: Cursor) -> CreateTable | CreateChildren:
-    """Behind CREATE TABLE: a normal table, a super table, or child tables."""
+    """What follows CREATE TABLE: a normal table, a super table, or child tables."""
     if_not_exists = c.exists(negated=True)
     name = c.qualified("a table name")
     check_length(name, "table")
@@ -242,7 +242,7 @@ def _skip_option(c: Cursor) -> None:
 
 
 def check_table(columns: tuple[ColumnDef, ...], tags: tuple[ColumnDef, ...]) -> None:
-    """:raises SqlError: for a table that cannot be, whatever the catalog holds."""
+    """:raises SqlError: for a table that is impossible, whatever the catalog holds."""
     key = columns[0]
     if key.type.name != "TIMESTAMP":
         raise _bad(key, f"the first column {key.name.text} must be TIMESTAMP, it is {key.type}")
@@ -298,7 +298,7 @@ def _child(c: Cursor, name: QualifiedName, if_not_exists: bool) -> ChildDef:
 
 
 def using_child(c: Cursor, name: QualifiedName) -> ChildDef:
-    """The same, in INSERT."""
+    """The same in an INSERT."""
     return _child(c, name, True)
 
 

@@ -22,7 +22,7 @@ VALUE_CLAUSES = frozenset({"expressions", "where"})
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a stream has to offer to placeholders."""
+    """What a stream offers to placeholders."""
 
     trigger: TriggerType[Any]
     has_table: bool
@@ -31,9 +31,9 @@ class Offer:
 
 
 def check_query(query: SqlText, offer: Offer) -> exp.Expression:
-    """The query, parsed; its placeholders are ones that the stream offers, where they may stand.
+    """The parsed query. Its placeholders are ones that the stream offers, and stand where they are allowed.
 
-    :raises SqlError: for one that is not; SYNTAX if the query does not parse.
+    :raises SqlError: for any other placeholder; SYNTAX if the query does not parse.
     """
     tree = parse_query(query.text, query.position)
     for node in tree.find_all(exp.Placeholder):
@@ -51,7 +51,7 @@ def check_query(query: SqlText, offer: Offer) -> exp.Expression:
 
 
 def check_key(tree: exp.Expression, query: SqlText) -> None:
-    """RETRACT takes results back by their key, which must be the start of their window.
+    """Check the key by which RETRACT takes results back: it must be the start of their window.
 
     :raises SqlError: if the first result column is not ``_twstart``.
     """
@@ -63,9 +63,9 @@ def check_key(tree: exp.Expression, query: SqlText) -> None:
 
 
 def check_group_expression(text: SqlText, what: str, offer: Offer) -> None:
-    """An expression for a tag or a sub-table's name: over the grouping columns only.
+    """Check an expression for a tag or a sub-table's name: it may use only the grouping columns.
 
-    :raises SqlError: for a column or placeholder that is not the same for all of a group.
+    :raises SqlError: for a column or placeholder whose value differs within a group.
     """
     tree = parse_expression(text.text, text.position)
     for query in tree.find_all(exp.Query):

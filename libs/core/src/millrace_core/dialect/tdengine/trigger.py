@@ -1,4 +1,4 @@
-"""The trigger of a stream: its arguments checked against the trigger table."""
+"""The trigger of a stream, with its arguments checked against the table of triggers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from millrace_core.trigger.types.trigger_type import TRUE_FOR
 
 
 def trigger(clause: TriggerClause, table: Table | None, timezone: str) -> Trigger:
-    """The trigger that a clause means; ``table`` None: a PERIOD without one; texts beside times are read in
-    ``timezone``.
+    """The trigger that a clause means. ``table`` None: a PERIOD without a table; texts that are compared with
+    times are read in ``timezone``.
 
-    :raises SqlError: for an argument that is missing, surplus, of the wrong kind or out of range.
+    :raises SqlError: for an argument that is missing, superfluous, of the wrong kind or out of range.
     """
     rule = type_named(clause.keyword)
     if clause.true_for is not None and not rule.takes_true_for:
@@ -33,7 +33,7 @@ def trigger(clause: TriggerClause, table: Table | None, timezone: str) -> Trigge
 
 
 class _Given(Arguments):
-    """The arguments of one clause, taken one after the other. ``table`` None: the trigger has none."""
+    """The arguments of one clause, taken one by one. ``table`` None: the trigger has no table."""
 
     def __init__(
         self, clause: TriggerClause, left: Sequence[Argument],

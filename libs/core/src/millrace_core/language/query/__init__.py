@@ -1,4 +1,4 @@
-"""The query language: text to trees of sqlglot whose names, literals and calls know their places."""
+"""The query language: text becomes sqlglot trees whose names, literals and calls know their places."""
 
 from millrace_core.language.query.parse import parse_expression, parse_query, placeholders
 

@@ -1,4 +1,4 @@
-"""Calls that are written with words between their arguments: TRIM, POSITION, SUBSTRING, CAST, COLS.
+"""Calls with words between their arguments: TRIM, POSITION, SUBSTRING, CAST, COLS.
 
 They become plain calls: ``trim(text, what, side)``, ``position(what, text)``, ``substring(text, from, for)``,
 ``cast(value, type[, length])``. Results of ``cols(selection, result [AS name], …)`` may be ``exp.Alias``.
@@ -24,7 +24,7 @@ def _required(parser: Any) -> exp.Expr:
 
 
 def _rest(parser: Any, name: str, first: exp.Expr) -> exp.Expr:
-    """Further arguments behind commas."""
+    """The call, with further arguments after commas."""
     args = [first]
     while parser._match(TokenType.COMMA):
         args.append(_required(parser))
@@ -87,7 +87,7 @@ def _cast(parser: Any) -> exp.Expr:
 
 
 def _cols(parser: Any) -> exp.Expr:
-    """Each result keeps its text, which is its name if it has no other."""
+    """Each result keeps its text, which serves as its name if it has no alias."""
     return _call(parser, "cols", parser._parse_csv(parser._parse_projection))
 
 
@@ -95,4 +95,4 @@ CALLS: dict[str, Callable[[Any], exp.Expr]] = {
     "TRIM": _trim, "POSITION": _position, "SUBSTRING": _substring, "SUBSTR": _substring,
     "CAST": _cast, "COLS": _cols,
 }  # fmt: skip
-"""Parsers of what stands in the parentheses of these calls."""
+"""Parsers for what stands in the parentheses of these calls."""

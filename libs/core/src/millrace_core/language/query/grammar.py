@@ -1,8 +1,8 @@
-"""Millrace's query language (TDengine's SELECT) as a sqlglot dialect, made of a subclass and tables.
+"""Millrace's query language (TDengine's SELECT) as a sqlglot dialect: a subclass and tables.
 
 The tables are closed: what is not in them is not part of the language, so nothing foreign that sqlglot knows
 slips through. Every function call becomes ``exp.Anonymous`` (the planner has the table of functions), every
-placeholder ``exp.Placeholder``, every name carries its position.
+placeholder becomes ``exp.Placeholder``, and every name carries its position.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from millrace_core.language.query.calls import CALLS
 from millrace_core.language.query.joins import parse_join
 from millrace_core.language.query.tokens import CLAUSE, CONTAINS, NMATCH
 
-# sqlglot's messages that name its own parts
+# sqlglot's messages that mention its own internals
 _MESSAGES = {
     "Required keyword": "something is missing",
     "Expected table name": "a table name is expected",
@@ -117,7 +117,7 @@ class Millrace(Dialect):
             at = token or self._curr
             near = f" near {at.text!r}" if at else " at the end"
             start = at.start if at else len(self.sql.rstrip())
-            # the offset travels as the line; the caller knows the text and makes a place of it
+            # the offset is passed as the line; the caller knows the text and turns it into a place
             raise ParseError.new(message, description=f"syntax error{near}: {message}", line=start)
 
         def _parse_query(self) -> exp.Expr | None:

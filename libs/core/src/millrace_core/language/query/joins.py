@@ -1,6 +1,6 @@
 """TDengine's own joins: ``a LEFT|RIGHT SEMI|ANTI|ASOF|WINDOW JOIN b [ON …] [WINDOW_OFFSET(…)] [JLIMIT n]``.
 
-They become joins with the word as ``kind``; the last two ``query_nodes.NearJoin``.
+They become joins with the word as ``kind``; the last two become ``query_nodes.NearJoin``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from millrace_core.language.query.nodes import NearJoin
 from millrace_core.language.query.tokens import OTHER_JOINS, SIDES
 
 NEAR_JOINS = frozenset({"ASOF", "WINDOW"})
-"""Those that match rows by how near their times are."""
+"""The joins that match rows by how near their times are."""
 
 
 def parse_join(parser: Any) -> exp.Join | None:
-    """One of these joins if it comes next; :raises ParseError: where it is not written right."""
+    """One of these joins if it comes next; :raises ParseError: if it is not written correctly."""
     side, kind = parser._curr, parser._next
     if not (kind and kind.text.upper() in OTHER_JOINS and side.text.upper() in SIDES):
         return None

@@ -1,6 +1,6 @@
 """Nodes of Millrace's query language that sqlglot does not have.
 
-The clauses of a SELECT that only this language has hang on ``exp.Select`` under the keys of :data:`CLAUSES`.
+Clauses of a SELECT that only this language has are kept in ``exp.Select`` under the keys of :data:`CLAUSES`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CLAUSES = ("window_clause", "partition_by", "range_clause", "every", "fill", "sl
 
 START = Position(1, 1)
 UNITS = frozenset("buasmhdwny")
-"""Letters of the units of durations."""
+"""The letters that stand for units of durations."""
 
 
 class DurationLiteral(exp.Expression, exp.Condition):
@@ -32,7 +32,7 @@ class Auto(exp.Expression):
 
 
 def length_of(node: exp.Expr) -> exp.Expr:
-    """An argument of INTERVAL or SLIDING: a duration may stand in quotes; AUTO is not a column."""
+    """An argument of INTERVAL or SLIDING: a duration may be written in quotes; AUTO is not a column."""
     found = node
     if isinstance(node, exp.Literal) and node.is_string:
         number, unit = node.name[:-1], node.name[-1:].lower()
@@ -57,14 +57,14 @@ class JsonContains(exp.Expression, exp.Condition):
 
 
 class NearJoin(exp.Join):
-    """ASOF or WINDOW JOIN (``kind``), until it is lowered: ``window_offset`` two durations, ``jlimit`` a
+    """ASOF or WINDOW JOIN (``kind``), until it is lowered: ``window_offset`` is two durations, ``jlimit`` a
     number."""
 
     arg_types: ClassVar[dict[str, bool]] = {**exp.Join.arg_types, "window_offset": False, "jlimit": False}
 
 
 class WindowClause(exp.Expression):
-    """The root of the clauses that cut rows into windows."""
+    """The base of the clauses that cut rows into windows."""
 
 
 class IntervalWindow(WindowClause):
@@ -104,7 +104,7 @@ class AnomalyWindow(WindowClause):
 
 
 class Fill(exp.Expression):
-    """``FILL(mode[, values])``: ``this`` the mode in upper case."""
+    """``FILL(mode[, values])``: ``this`` is the mode in upper case."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
 
@@ -124,7 +124,7 @@ def position_at(sql: str, offset: int, origin: Position = START) -> Position:
 
 
 def position_of(node: exp.Expr) -> Position:
-    """Where the text of the node (or of its first part that has a place) begins."""
+    """Where the text of the node begins (or that of its first part that has a place)."""
     places = [(n.meta["line"], n.meta["col"]) for n in node.walk() if "line" in n.meta]
     if not places and node.parent is not None:
         return position_of(node.parent)

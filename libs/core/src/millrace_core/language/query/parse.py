@@ -1,4 +1,4 @@
-"""Parses Millrace's query language: text to a tree whose names, literals and calls know their places."""
+"""Parses Millrace's query language: text becomes a tree whose names, literals and calls know their places."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _DIALECT = Millrace()
 def parse_query(sql: str, origin: Position = START) -> exp.Expression:
     """Parse one SELECT (or UNION of them). ``origin``: where the text stands in the user's statement.
 
-    Unquoted names come out in lower case, quoted ones as they are; every name, literal and call has ``line``
-    and ``col`` in its ``meta`` (see :func:`position_of`), every result column its ``text``.
+    Unquoted names come out in lower case, quoted ones as they are. Every name, literal and call has ``line``
+    and ``col`` in its ``meta`` (see :func:`position_of`); every result column has its ``text`` there.
 
     :raises SqlError: SYNTAX, or TOO_LARGE, with the position in the user's statement.
     """
@@ -63,7 +63,8 @@ def _parse(sql: str, kind: type[exp.Expr], origin: Position) -> exp.Expression:
 
 
 def _finish(node: exp.Expr, sql: str, origin: Position) -> None:
-    """Give a node its place, its name in the right case, and make named placeholders placeholders."""
+    """Give a node its place and its name the right case; turn names of placeholders into placeholder
+    nodes."""
     if "start" in node.meta:
         place = position_at(sql, node.meta["start"], origin)
         node.meta.update(line=place.line, col=place.column)

@@ -1,7 +1,7 @@
-"""How large a query may be, and how its tree is kept shallow: parsing and planning descend into it.
+"""How large a query may be, and how its tree is kept shallow, since parsing and planning descend into it.
 
-``a OR b OR c …`` comes from the parser as a tree as deep as it is long; it is made as deep as its length has
-digits in base two, which changes neither its meaning nor the order of its parts.
+The parser makes of ``a OR b OR c …`` a tree as deep as the chain is long. It is rebuilt with a depth that
+only grows with the logarithm of the length; this changes neither its meaning nor the order of its parts.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.language.query.nodes import START, position_at, position_of
 
 MOST_BYTES = 1 << 20
-"""Of a query, as in TDengine."""
+"""The most bytes of a query, as in TDengine."""
 MOST_NESTED = 200
-"""Parentheses, calls, CASEs, NOTs and signs inside one another."""
+"""The most parentheses, calls, CASEs, NOTs and signs inside one another."""
 MOST_DEEP = 1_000
-"""Nodes of a tree from its root down: a chain such as ``a + b + c …`` counts each of its parts."""
+"""The most nodes from a tree's root down: a chain such as ``a + b + c …`` counts each of its parts."""
 MOST_JOINS = 10
 MOST_SELECTS = 256
 SHORT = 8
-"""Parts of a chain of AND or OR that stays as it is."""
+"""A chain of AND or OR with at most this many parts stays as it is."""
 RECURSION = 8_000
-"""Python's frames for a query of the largest depth, some twenty for each parenthesis: the default of 1,000 is
-used up at 49. A frame of Python takes no C stack since 3.11."""
+"""Python frames that the deepest query needs, some twenty for each parenthesis: the default limit of 1,000 is
+used up at 49. Since 3.11 a frame of Python takes no C stack."""
 
 sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION))
 
@@ -39,7 +39,7 @@ def too_deep(position: Position) -> SqlError:
 
 
 def check_text(sql: str, tokens: Sequence[Token], origin: Position = START) -> None:
-    """:raises SqlError: TOO_LARGE for a text that is too long, or nested too deeply, at the place of that."""
+    """:raises SqlError: TOO_LARGE, with the place, for a text that is too long or nested too deeply."""
     size = len(sql.encode())
     if size > MOST_BYTES:
         raise SqlError(
@@ -61,7 +61,8 @@ def check_text(sql: str, tokens: Sequence[Token], origin: Position = START) -> N
 
 
 def check_tree(root: exp.Expr) -> None:
-    """:raises SqlError: TOO_LARGE for a tree that is too deep, too many SELECTs, or joins of one SELECT."""
+    """:raises SqlError: TOO_LARGE for a tree that is too deep, or too many SELECTs, or too many
+    joins in one SELECT."""
     level: list[exp.Expr] = [root]
     depth = selects = 0
     while level:
@@ -82,7 +83,7 @@ def check_tree(root: exp.Expr) -> None:
 
 
 def balance(root: exp.Expr) -> None:
-    """Give chains of AND and of OR the least depth."""
+    """Rebuild chains of AND and of OR with the least depth."""
     for kind in (exp.And, exp.Or):
         for top in [node for node in root.find_all(kind) if not isinstance(node.parent, kind)]:
             parts = _parts(top, kind)
@@ -93,7 +94,7 @@ def balance(root: exp.Expr) -> None:
 
 
 def _parts(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
-    """What the chain joins, in order."""
+    """The parts that the chain joins, in order."""
     found: list[exp.Expr] = []
     waiting = [top]
     while waiting:

@@ -12,7 +12,7 @@ from millrace_core.model.stream import StreamSpec
 
 
 def sources(tree: exp.Expression, catalog: Catalog, database: str | None) -> list[tuple[str, str, exp.Table]]:
-    """Tables that a query reads by name: (database, table, the node); for a child also its super table."""
+    """Tables that a query reads by name: (database, table, the node); for a child its super table as well."""
     found = []
     for node in tree.find_all(exp.Table):
         db = node.db or database

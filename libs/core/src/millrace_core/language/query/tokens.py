@@ -1,4 +1,4 @@
-"""The words of Millrace's query language: tokens of the one lexer as those that sqlglot's parser reads."""
+"""The words of Millrace's query language: tokens of its lexer turned into tokens for sqlglot's parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace_core.errors import Position
 from millrace_core.language import lexer, words
 from millrace_core.language.words import TokenKind
 
-# sqlglot has no token types for these clauses; this one has no other use in the language
+# sqlglot has no token types for these clauses; this type has no other use in the language
 CLAUSE = TokenType.QUALIFY
 # likewise for CONTAINS and NMATCH
 CONTAINS, NMATCH = TokenType.AT_GT, TokenType.GLOB
@@ -39,7 +39,7 @@ KEYWORDS: dict[str, TokenType] = {
         CLAUSE),
 }  # fmt: skip
 PAIRS = {"group": TokenType.GROUP_BY, "order": TokenType.ORDER_BY, "partition": TokenType.PARTITION_BY}
-"""Words that are one with a BY behind them, and names without it."""
+"""Words that form one token with a BY after them, and are names without it."""
 OPERATORS: dict[str, TokenType] = {
     "(": TokenType.L_PAREN, ")": TokenType.R_PAREN, ",": TokenType.COMMA, ".": TokenType.DOT,
     ";": TokenType.SEMICOLON, "+": TokenType.PLUS, "-": TokenType.DASH, "*": TokenType.STAR,
@@ -48,7 +48,7 @@ OPERATORS: dict[str, TokenType] = {
     ">": TokenType.GT, "<=": TokenType.LTE, ">=": TokenType.GTE, "<>": TokenType.NEQ, "!=": TokenType.NEQ,
     "->": TokenType.ARROW,
 }  # fmt: skip
-"""Others are UNKNOWN: no rule of the grammar begins or goes on with them."""
+"""Other operators are UNKNOWN: no rule of the grammar begins or continues with them."""
 
 
 class _Part(NamedTuple):
@@ -77,7 +77,7 @@ def query_tokens(sql: str, origin: Position) -> list[Token]:
 
 
 def _parts(token: words.Token) -> Iterator[_Part]:
-    """A duration is a number with its unit behind it, a placeholder a sign with its name behind it."""
+    """A duration becomes a number and its unit; a placeholder becomes a sign and its name."""
     kind, text, start, end = token.kind, token.text, token.start, token.end
     match kind:
         case TokenKind.WORD:

@@ -1,1 +1,1 @@
-"""Aggregate functions: their table, how they are typed and lowered."""
+"""Aggregate functions: their table, and how calls of them are typed and lowered."""

@@ -1,4 +1,4 @@
-"""What the table of aggregate functions is made of: a row, and the call that it builds."""
+"""What the table of aggregate functions is made of: the type of its rows, and the call that a row builds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Pick = Callable[[exp.Expr, list[exp.Expr], Order], exp.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """An aggregate call that is being lowered. ``args``: lowered, save durations; ``order``: what tells the
-    rows' order in time (NULL where the function asks for none); ``node``: the call itself, for errors;
+    """An aggregate call that is being lowered. ``args``: lowered, except durations; ``order``: gives the
+    rows' order in time (NULL if the function needs none); ``node``: the call itself, for errors;
     ``precision``: that of the time column."""
 
     name: str
@@ -35,12 +35,11 @@ class Gathering:
 class Aggregate:
     """One row of the table: ``least``..``most`` arguments of these ``kinds`` (``functions.base.KINDS``).
 
-    ``build``: the expression; None where rows must be numbered or look at their neighbours first
-    (``running.py``).
-    ``counts``: gives 0 over no rows, so a query with it gives a row then. ``pick(column, args, order)``:
-    another column's value in the row that a selection function selects. ``timed``: the order of time matters.
-    ``streams``: whether a stream may use it. Over an expression with ``meta["rows"]`` = n stands an array of
-    n results, each of which becomes a row.
+    ``build``: makes the expression; None if rows must first be numbered or look at their neighbours
+    (``running.py``). ``counts``: gives 0 over no rows, so a query that uses it gives a row even then.
+    ``pick(column, args, order)``: another column's value in the row that a selection function selects.
+    ``timed``: the order in time matters. ``streams``: whether a stream may use it. If an expression has
+    ``meta["rows"]`` = n, it is an array of n results, each of which becomes a row.
     """
 
     result: Callable[[list[Typed], exp.Expr], Typed]

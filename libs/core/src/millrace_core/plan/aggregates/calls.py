@@ -1,6 +1,6 @@
 """Calls of aggregate functions: how they are typed and lowered.
 
-A lowered one has ``meta["aggregate"]``, the function's name, and ``meta["arguments"]``.
+A lowered call has ``meta["aggregate"]``, the function's name, and ``meta["arguments"]``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def lower_aggregate(lowering: Lowering, node: exp.Expr) -> exp.Expr:
     row = AGGREGATES[node.name]
     args = [arg if isinstance(arg, DurationLiteral) else lowering.visit(arg) for arg in node.expressions]
     order = order_of(lowering, node, row.timed or row.build is None)
-    if row.build is None:  # the pass lower_running builds it
+    if row.build is None:  # the pass lower_running will build it
         node.set("expressions", args)
         node.meta["running"] = True
         return node
@@ -55,9 +55,9 @@ def lower_aggregate(lowering: Lowering, node: exp.Expr) -> exp.Expr:
 
 
 def order_of(lowering: Lowering, node: exp.Expr, needed: bool) -> exp.Expr:
-    """What tells the order of the rows that a call reads; NULL where none is needed.
+    """The expression that orders the rows which a call reads; NULL if no order is needed.
 
-    :raises SqlError: NOT_ALLOWED without a time column.
+    :raises SqlError: NOT_ALLOWED if an order is needed and there is no time column.
     """
     timed = timed_by(lowering.scope, node.expressions)
     if timed is None and needed:

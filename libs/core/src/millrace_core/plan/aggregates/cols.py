@@ -1,7 +1,7 @@
-"""``cols(selection, result, …)``: results in the row that a selection function selects.
+"""``cols(selection, result, …)``: results from the row that a selection function selects.
 
-``SELECT cols(max(v), ts, w AS x)`` gives the time and ``w`` of the row with the largest ``v``: one result
-column for each result. It is an aggregate whose second argument is the result.
+``SELECT cols(max(v), ts, w AS x)`` gives the time and ``w`` of the row with the largest ``v``, as one result
+column each. Inside, it is an aggregate whose second argument is the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millrace_core.plan.types.typed import fail, typed, with_type
 
 
 def each_result(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]] | None:
-    """Of a ``cols`` call in the result list, a call for each result, and the result as it was written."""
+    """For a ``cols`` call in the result list, one call for each result, with the result as it was written."""
     if not (isinstance(node, exp.Anonymous) and node.name == COLS and len(node.expressions) > 1):
         return None
     return _each(node)
@@ -35,10 +35,10 @@ def _each(node: exp.Anonymous) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 
 def type_cols(typing: Typing, node: exp.Expr) -> exp.Expr:
-    """Type the call: as its result.
+    """Give the call the type of its result.
 
-    :raises SqlError: NOT_ALLOWED if the first argument selects no single row, INVALID_VALUE for several
-        results where only one can stand.
+    :raises SqlError: NOT_ALLOWED if the first argument does not select a single row, INVALID_VALUE for
+        several results where only one can stand.
     """
     check_count(node, len(node.expressions), 2, 2)
     selection, result = node.expressions
@@ -57,7 +57,7 @@ def type_cols(typing: Typing, node: exp.Expr) -> exp.Expr:
 def lower_cols(lowering: Lowering, node: exp.Expr) -> exp.Expr:
     selection, result = node.expressions
     pick = AGGREGATES[selection.name].pick
-    assert pick is not None  # the type pass saw to it
+    assert pick is not None  # the type pass has checked it
     args = [lowering.visit(arg) for arg in selection.expressions]
     made = pick(lowering.visit(result), args, order_of(lowering, selection, True))
     made.meta.update(aggregate=COLS, arguments=args)

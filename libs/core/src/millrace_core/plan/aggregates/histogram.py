@@ -1,6 +1,6 @@
-"""histogram: its bins, read from constants when the query is planned, and their texts.
+"""histogram: its bins, which are read from constants during planning, and their texts.
 
-The rules of the bins and the form of the texts are TDengine 3.3.7's: a value lies in (lower, upper].
+The rules for bins and the form of the texts are those of TDengine 3.3.7: a value lies in (lower, upper].
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ KINDS = ("user_input", "linear_bin", "log_bin")
 
 
 def histogram(it: Gathering) -> exp.Expr:
-    """An array of one text a bin, ``{"lower_bin":1, "upper_bin":3, "count":2}``.
+    """An array of texts, one for each bin: ``{"lower_bin":1, "upper_bin":3, "count":2}``.
 
-    :raises SqlError: INVALID_VALUE for bins that are not valid, naming what is wrong.
+    :raises SqlError: INVALID_VALUE for invalid bins, saying what is wrong.
     """
     kind = constant_choice(it.args[1], it.name, "the kind of bins", KINDS)
     try:
@@ -46,7 +46,7 @@ def histogram(it: Gathering) -> exp.Expr:
 
 
 def bin_borders(kind: str, description: str) -> list[float]:
-    """The borders of the bins, two or more; :raises ValueError: for a description that gives none."""
+    """The borders of the bins, two or more; :raises ValueError: if the description gives none."""
     try:
         found = json.loads(description)
     except ValueError as error:
@@ -119,5 +119,5 @@ def _share(count: exp.Expr, total: exp.Expr) -> exp.Expr:
 
 
 def _short(value: float) -> str:
-    """As C's %g writes it."""
+    """The number as C's %g writes it."""
     return f"{value:g}"

@@ -1,7 +1,7 @@
 """The table of aggregate functions: name -> arguments, type of the result, Spark SQL expression.
 
-A *selection* function (min, max, first, last, last_row) takes its value from one row; columns beside it in
-the result come from that row. Functions that look at neighbouring rows are in ``running.py``.
+A *selection* function (min, max, first, last, last_row) takes its value from one row; other columns in the
+result come from the same row. Functions that look at neighbouring rows are in ``running.py``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _distinct(it: Gathering) -> exp.Expr:
 
 
 def _mode(it: Gathering) -> exp.Expr:
-    """The most frequent value, of equally frequent ones the least, so that a replay gives the same."""
+    """The most frequent value; of equally frequent ones the least, so that a replay gives the same."""
     return call("MODE", it.value, exp.Boolean(this=True))
 
 
@@ -91,7 +91,7 @@ def _percentile_type(types: list[Typed], node: exp.Expr) -> Typed:
 
 
 def _quantile(it: Gathering, at: exp.Expr) -> exp.Expr:
-    """Between the two nearest values on a straight line."""
+    """Interpolated on a straight line between the two nearest values."""
     share = constant_number(at, it.name, "the percentage", 0, 100) / 100
     return call("PERCENTILE", cast(it.value.copy(), DOUBLE), exp.Literal.number(f"{share:.17g}"))
 
@@ -109,14 +109,14 @@ def _percentile(it: Gathering) -> exp.Expr:
 
 
 def _apercentile(it: Gathering) -> exp.Expr:
-    """Exact, whatever the method: nearer to the truth than either."""
+    """Exact whichever method is asked for, and so closer to the truth than either."""
     if len(it.args) > 2:
         constant_choice(it.args[2], it.name, "the method", ("default", "t-digest"))
     return _quantile(it, it.args[1])
 
 
 def _group_concat(it: Gathering) -> exp.Expr:
-    """The texts in the order of time, a row's columns joined; rows with a NULL are left out."""
+    """The texts in order of time, with the columns of a row joined; rows with a NULL are left out."""
     separator = constant_text(it.args[-1], it.name, "the separator") if len(it.args) > 1 else ","
     values = [as_text(arg) for arg in (it.args[:-1] or it.args)]
     value = chain(values) if len(values) > 1 else values[0]
@@ -137,7 +137,7 @@ def _last(it: Gathering) -> exp.Expr:
 
 
 def _by(kind: type[exp.Expr], value: exp.Expr, order: Order, condition: exp.Expr | None) -> exp.Expr:
-    """The value in the first or last row that meets the condition; boxed, so that a NULL counts as well."""
+    """The value in the first or last row that meets the condition; boxed, so that NULL counts as a value."""
     box = exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier("v"), expression=value.copy())])
     found = of_rows(kind(this=box, expression=order.copy()), condition)
     return exp.Dot(this=exp.Paren(this=found), expression=exp.to_identifier("v"))
@@ -171,11 +171,11 @@ RUNNING: dict[str, Aggregate] = {
     "irate": Aggregate(_fixed(DOUBLE), None),
     "leastsquares": Aggregate(_fixed(_LINE), None, least=3, most=3),
 }
-"""Those that ``running.py`` builds."""
+"""The functions that ``running.py`` builds."""
 
 ANY = ("any",)
 COLS = "cols"
-"""Picks another column of the row that its first argument selects (``cols.py``)."""
+"""Picks another column from the row that its first argument selects (``cols.py``)."""
 
 AGGREGATES: dict[str, Aggregate] = {
     "count": Aggregate(_fixed(BIGINT), _count, kinds=ANY, counts=True),
@@ -219,4 +219,4 @@ AGGREGATES: dict[str, Aggregate] = {
 }
 
 EACH_COLUMN = frozenset({"first", "last", "last_row"})
-"""Functions that take ``*`` and several columns: one result column each."""
+"""Functions that take ``*`` or several columns, and then give one result column for each."""

@@ -1,7 +1,7 @@
-"""FORECAST(column[, covariates…][, 'options']): rows to come, in users' queries (seed 001, TDgpt).
+"""FORECAST(column[, covariates…][, 'options']): forecast rows, in users' queries (seed 001, TDgpt).
 
-As for ``anomaly.py`` the rows of each partition are gathered into an array; the function gives the array of
-the rows to come, each of which becomes a row of the result.
+As in ``anomaly.py``, the rows of each partition are gathered into an array. The function gives an array of
+forecast rows, each of which becomes a row of the result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from millrace_core.plan.types.typed import BIGINT, DOUBLE, TIMESTAMP, Typed, cas
 FUNCTION = "millrace_forecast"
 """``(array<struct<n, t, v>>, text) -> array<struct<t, v, low, high, e>>``."""
 PSEUDO = {"_frowts": "t", "_flow": "low", "_fhigh": "high"}
-"""Pseudo columns of a SELECT with FORECAST: the time of a row to come, and the bounds of its value."""
+"""Pseudo columns of a SELECT with FORECAST: the time of a forecast row, and the bounds of its value."""
 
 
 def calls_of(select: exp.Expr) -> list[exp.Expr]:
@@ -52,7 +52,7 @@ def calls_of(select: exp.Expr) -> list[exp.Expr]:
 
 
 def forecast_column(name: str, scope: Scope) -> exp.Column | None:
-    """The pseudo column of that name, if the SELECT has it: it needs FORECAST."""
+    """The pseudo column of that name, if the SELECT has it; that needs FORECAST."""
     timed = scope.timed
     if name not in PSEUDO or timed is None or timed.key is None or not calls_of(scope.select):
         return None
@@ -63,7 +63,7 @@ def forecast_column(name: str, scope: Scope) -> exp.Column | None:
 def lower_forecast(scope: Scope, ctx: Context) -> None:
     """Rewrite a SELECT with FORECAST.
 
-    :raises SqlError: NOT_ALLOWED in streams and beside what gives other rows; what is wrong with its options.
+    :raises SqlError: NOT_ALLOWED in streams and beside what gives different rows; for wrong options.
     """
     select = scope.select
     calls = calls_of(select)
@@ -126,7 +126,7 @@ def _key(at: int) -> exp.Column:
 
 
 def _to_come(node: exp.Expr, keys: list[exp.Expr]) -> exp.Expr | None:
-    """What stands for a part of an expression over the rows to come."""
+    """What replaces a part of an expression over the forecast rows."""
     if isinstance(node, exp.Anonymous) and node.name == FORECAST:
         found = with_type(column("_v", SERIES_ROWS), Typed(DOUBLE))
         return with_type(convert(found, typed(node)), typed(node))
@@ -142,7 +142,7 @@ def _to_come(node: exp.Expr, keys: list[exp.Expr]) -> exp.Expr | None:
 
 
 def _rows_to_come(scope: Scope, keys: list[exp.Expr], value: exp.Expr, analysis: Analysis) -> exp.Select:
-    """``_k0`` …, ``_t``, ``_v``, ``_flow``, ``_fhigh``: the keys, time, value and bounds of each."""
+    """``_k0`` …, ``_t``, ``_v``, ``_flow``, ``_fhigh``: keys, time, value and bounds of each forecast row."""
     select = scope.select
     order = row_order(scope)
     place = over(exp.RowNumber(), keys, [ascending(node.copy()) for node in order])

@@ -1,7 +1,7 @@
-"""What ANOMALY_WINDOW and FORECAST share: a column, an algorithm, and rows gathered into arrays for it.
+"""What ANOMALY_WINDOW and FORECAST share: a column, an algorithm, and arrays of rows for it.
 
-The rows of each partition become one array, in their order; a function over whole arrays answers with an
-array; its elements come apart again.
+The rows of each partition become one array, in order. A function over whole arrays answers with an array,
+which is then exploded into its elements.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from millrace_core.plan.spark.pieces import call, text
 from millrace_core.plan.types.typed import fail, typed
 
 VALUES, FOUND, EACH = "_values", "_found", "_each"
-"""Columns: what the algorithm is given of a partition, its answer, an element of what comes apart."""
+"""Columns: the algorithm's input for a partition, its answer, and one element of the exploded answer."""
 
 
 def check_column(node: exp.Expr, relations: list[Relation], what: str) -> None:
-    """One plain numeric column: no expression, tag, time, text or BOOL.
+    """Check for one plain numeric column: not an expression, tag, time, text or BOOL.
 
     :raises SqlError: NOT_ALLOWED, TYPE_MISMATCH, at its place.
     """
@@ -41,7 +41,7 @@ def check_column(node: exp.Expr, relations: list[Relation], what: str) -> None:
 def read_analysis(kind: AnalysisKind, options: exp.Expr | None, at: exp.Expr, ctx: Context) -> Analysis:
     """The algorithm and its parameters.
 
-    :raises SqlError: what is wrong with the options, at their place; without options, at ``at``.
+    :raises SqlError: what is wrong with the options, at their place; if there are none, at ``at``.
     """
     try:
         return ctx.catalog.directory().read(kind, options.name if options is not None else "", ctx.precision)
@@ -55,8 +55,8 @@ def gathered(
     arrays: Mapping[str, Mapping[str, exp.Expr]],
     handed: Sequence[exp.Expr] = (),
 ) -> exp.Select:
-    """A row for each partition of ``source`` (a FROM): the columns ``handed``, and arrays of its rows, by
-    their names: structs of these fields, in the order of the first one."""
+    """One row for each partition of ``source`` (a FROM): the columns ``handed``, and named arrays of the
+    partition's rows. An element is a struct of these fields; the first field orders the array."""
     made = exp.Select(
         expressions=[*handed, *(alias(name, _array(fields)) for name, fields in arrays.items())]
     )
@@ -83,7 +83,7 @@ def answer(function: str, analysis: Analysis) -> exp.Expr:
 
 
 def of_each(*path: str) -> exp.Expr:
-    """A field of an element that came apart."""
+    """A field of an element of the exploded answer."""
     found: exp.Expr = column(EACH, SERIES_ROWS)
     for name in path:
         found = exp.Dot(this=found, expression=exp.to_identifier(name, quoted=True))
@@ -91,6 +91,6 @@ def of_each(*path: str) -> exp.Expr:
 
 
 def or_raise(value: exp.Expr, failed: exp.Expr, type_: str) -> exp.Expr:
-    """The value; the query fails with what went wrong, if anything did."""
+    """The value; if something went wrong, the query fails with that."""
     raised = exp.Cast(this=call("RAISE_ERROR", failed), to=exp.DataType.build(type_))
     return when(known(failed), raised, value)

@@ -1,4 +1,4 @@
-"""The pass that finds the type of every expression, and reads texts beside timestamps as timestamps."""
+"""The pass that finds the type of every expression, and reads texts next to timestamps as timestamps."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _clauses(select: exp.Select) -> list[exp.Expr]:
 
 
 def _typed_places(clause: exp.Expr, typer: Typer) -> None:
-    """Type the expressions right under a clause."""
+    """Type the expressions directly under a clause."""
     match clause:
         case exp.Having():
             clause.set("this", typer.condition(clause.this))
@@ -92,7 +92,7 @@ def _typed_places(clause: exp.Expr, typer: Typer) -> None:
 
 
 def _typed_window(clause: exp.Expr, typer: Typer) -> None:
-    """Type what a window clause reads of its rows; INTERVAL is made of durations alone."""
+    """Type what a window clause reads from its rows; INTERVAL consists of durations alone."""
     match clause:
         case nodes.EventWindow():
             for key in ("start", "end"):
@@ -108,7 +108,7 @@ def _typed_window(clause: exp.Expr, typer: Typer) -> None:
 
 
 class Typer:
-    """Visits an expression bottom up; gives the node back, or another in its place."""
+    """Visits an expression bottom up; returns the node, or another one to replace it."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -202,11 +202,11 @@ class Typer:
         return with_type(node, DOUBLE)
 
     def _durations(self, left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-        """A duration counts in the precision of the timestamp beside it."""
+        """Read a duration in the precision of the timestamp next to it."""
         for one, other in ((left, right), (right, left)):
             if isinstance(one, nodes.DurationLiteral):
                 one.meta["precision"] = typed(other).precision or self.ctx.precision
-        time = Typed(TIMESTAMP, self.ctx.precision)  # what a text beside a duration is
+        time = Typed(TIMESTAMP, self.ctx.precision)  # what a text next to a duration is read as
         if isinstance(left, nodes.DurationLiteral) and _quoted(right):
             return left, self.timestamp(right, time)
         if isinstance(right, nodes.DurationLiteral) and _quoted(left):
@@ -253,7 +253,7 @@ class Typer:
         return with_type(node, BOOL)
 
     def _comparable(self, sides: list[exp.Expr]) -> list[exp.Expr]:
-        """Bring the sides of a comparison to types that compare."""
+        """Bring the sides of a comparison to comparable types."""
         sides = compared(sides)
         types = [typed(side) for side in sides]
         time = next((type_ for type_ in types if type_.timestamp), None)
@@ -271,8 +271,8 @@ class Typer:
         return sides
 
     def _numeric(self, side: exp.Expr, real: bool) -> exp.Expr:
-        """A side of a comparison with numbers: a text counts as the number that it begins with, or 0, which
-        beside whole numbers is a whole one (NCHAR: always a DOUBLE, as in TDengine)."""
+        """A side of a comparison with numbers. A text counts as the number that it begins with, or 0; next to
+        whole numbers it counts as a whole number (NCHAR: always as a DOUBLE, as in TDengine)."""
         type_ = typed(side)
         if isinstance(side, exp.Literal) and side.is_string:
             try:
@@ -345,7 +345,7 @@ class Typer:
             places.append((node, "default"))
         results = [typed(self.child(*place)) for place in places]
         first = next((type_ for type_ in results if not type_.null), None)
-        if first is not None and first.text:  # a text first makes all of them texts
+        if first is not None and first.text:  # if the first is a text, all become texts
             for i, (holder, key) in enumerate(places):
                 if results[i].number or results[i].type == BOOL:
                     results[i] = text_of(written(results[i]), [])
@@ -354,7 +354,7 @@ class Typer:
         return with_type(node, common(results, node))
 
     def _search(self, node: exp.Expr) -> None:
-        """``CASE a WHEN b`` as ``CASE WHEN a = b``: each b may be compared with a in another type."""
+        """Turn ``CASE a WHEN b`` into ``CASE WHEN a = b``: each b may be compared with a in another type."""
         subject = self.child(node, "this")
         self.ctx.growth.copied(subject, len(node.args["ifs"]), node)
         pairs = [self._comparable([subject, self.visit(branch.this)]) for branch in node.args["ifs"]]
@@ -369,7 +369,7 @@ class Typer:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """A backslash before another letter than %, _ or \\ is one (Spark refuses it)."""
+    """A backslash before anything but %, _ or \\ stands for itself (Spark would refuse it)."""
     return found[0] if found[1] else "\\\\"
 
 

@@ -1,4 +1,4 @@
-"""Calls: each belongs to a family of functions, which types and lowers it."""
+"""Calls: each belongs to a family of functions, which knows how to type and lower it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millrace_core.plan.types.typed import fail
 
 @dataclass(frozen=True, slots=True)
 class CallFamily:
-    """Functions that are typed and lowered alike, by their names."""
+    """Functions that are typed and lowered in the same way, by their names."""
 
     names: Collection[str]
     type: Callable[[Typing, exp.Expr], exp.Expr]
@@ -58,8 +58,8 @@ def lower_call(lowering: Lowering, node: exp.Expr) -> exp.Expr:
 
 
 def repeats(node: exp.Expr) -> bool:
-    """Whether what the call becomes may have an argument several times, and nothing besides. (The cast of a
-    quotient looks at its sides before they are lowered, and has each a few times.)"""
+    """Whether lowering may repeat the call's arguments, and does nothing else with them. (The cast of a
+    quotient looks at the quotient's sides before they are lowered, and repeats each a few times.)"""
     if node.name == CAST:
         return not isinstance(node.expressions[0].unnest(), exp.Div)
     return node.name in FUNCTIONS

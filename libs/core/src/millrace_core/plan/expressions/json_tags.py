@@ -1,8 +1,8 @@
 """JSON tags: ``tag->'key'`` and ``tag CONTAINS 'key'``.
 
-A tag is the text of a JSON object without objects inside. ``->`` gives the value as JSON text (a string in
-its quotes); null is NULL. Compared, it counts as what it is compared with: of another kind it is NULL, so
-the comparison fails.
+A tag is the text of a JSON object that contains no objects. ``->`` gives the value as JSON text (a string
+with its quotes); null is NULL. In a comparison the value is taken as the type of the other side; if it is not
+of that type, it is NULL and the comparison fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VALUE = r'("(?:[^"\\]|\\.)*"|[^,}\s]+)'
 
 
 def type_get(node: exp.Expr) -> exp.Expr:
-    """``tag->'key'``; :raises SqlError: where it is not a tag of type JSON, or the key is not constant."""
+    """``tag->'key'``; :raises SqlError: if it is not a tag of type JSON, or the key is not constant."""
     _check(node, "->")
     return with_type(node, JSON)
 
@@ -53,7 +53,7 @@ def _check(node: exp.Expr, what: str) -> None:
 
 
 def compared(sides: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The sides of a comparison, values of tags as what stands on the other side."""
+    """The sides of a comparison; values of JSON tags get the type of the other side."""
     others = [typed(side) for side in sides if not isinstance(side, nodes.JsonGet)]
     if len(others) == len(sides):
         return list(sides)
@@ -83,7 +83,7 @@ def lower_get(tag: exp.Expr, key: str, wanted: Typed) -> exp.Expr:
     pattern = f"{_key(key)}{_VALUE}"
     found = exp.Anonymous(this="REGEXP_EXTRACT", expressions=[tag, exp.Literal.string(pattern), number(2)])
     raw = exp.Nullif(this=found, expression=exp.Literal.string(""))
-    raw = exp.Nullif(this=raw, expression=exp.Literal.string("null"))  # a text would have its quotes
+    raw = exp.Nullif(this=raw, expression=exp.Literal.string("null"))  # the string "null" would have quotes
     if wanted.type == JSON:
         return raw
     if wanted.type == DOUBLE:
@@ -102,7 +102,7 @@ def lower_get(tag: exp.Expr, key: str, wanted: Typed) -> exp.Expr:
 
 
 def lower_contains(tag: exp.Expr, key: str) -> exp.Expr:
-    """Whether the tag has the key; not for a tag that is NULL."""
+    """Whether the tag has the key; false for a tag that is NULL."""
     found = exp.RegexpLike(this=wrap(tag), expression=exp.Literal.string(_key(key)))
     return exp.Coalesce(this=found, expressions=[exp.Boolean(this=False)])
 

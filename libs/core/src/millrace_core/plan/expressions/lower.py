@@ -31,7 +31,7 @@ from millrace_core.plan.types.typed import (
 from millrace_core.timeline.precision import CALENDAR_MONTHS
 
 MOST_SAFE = 1 << 62
-"""An INT and a constant that is not larger have a sum within BIGINT."""
+"""The sum of an INT and a constant up to this is within BIGINT."""
 
 
 def lower_expressions(scope: Scope, ctx: Context) -> None:
@@ -58,10 +58,10 @@ def lower_expressions(scope: Scope, ctx: Context) -> None:
 
 
 class Lowerer:
-    """Visits a typed expression bottom up and gives Spark's, typed as well.
+    """Visits a typed expression bottom up and returns Spark's expression, also typed.
 
-    ``condition``: it is one on the rows that trigger, which are evaluated without Spark, and know neither
-    sums beyond BIGINT nor texts cut by bytes.
+    ``condition``: whether it is a condition on the rows that trigger. Those are evaluated without Spark, and
+    have neither sums beyond BIGINT nor texts cut by bytes.
     """
 
     def __init__(self, scope: Scope, ctx: Context, *, condition: bool = False) -> None:
@@ -69,7 +69,7 @@ class Lowerer:
         self.ctx = ctx
         self.condition = condition
         self._inside = 0
-        """Nodes of what was lowered inside the node that is being visited."""
+        """Nodes of what has been lowered inside the node that is being visited."""
 
     def visit(self, node: exp.Expr) -> exp.Expr:
         type_ = node.meta.get("typed")
@@ -104,18 +104,18 @@ class Lowerer:
             node.set(key, [self.visit(item) if isinstance(item, exp.Expr) else item for item in value])
 
     def call(self, node: exp.Expr) -> exp.Expr:
-        """A call of which large arguments are looked at before they are copied."""
+        """A call whose large arguments are measured before it copies them."""
         if repeats(node):
             for i, argument in enumerate(node.expressions):
                 if not isinstance(argument, DurationLiteral):
                     node.expressions[i] = self.visit(argument)
             if self._inside > LARGE:
                 self.ctx.growth.check(self._copies(node), node)
-            self._inside = 0  # they are met once more
+            self._inside = 0  # visiting the call meets them once more
         return lower_call(self, node)
 
     def _copies(self, node: exp.Expr) -> int:
-        """How many nodes of its arguments the call will have, beyond those that they have."""
+        """How many nodes the call will have for its arguments beyond those that they have now."""
         sizes: dict[str, int] = {}
         tried = node.copy()
         for i, argument in enumerate(node.expressions):
@@ -134,7 +134,7 @@ class Lowerer:
         return node
 
     def placeholder(self, node: exp.Expr) -> exp.Expr:
-        # typed by the cast, so that the constant is of the same type as the trigger relation's column
+        # the cast gives the constant the same type as the trigger relation's column
         bare = exp.Placeholder(this=node.name)
         return exp.Cast(this=bare, to=spark_type(typed(node).type))
 
@@ -142,7 +142,7 @@ class Lowerer:
         return number(duration_ticks(node, node.meta["precision"]))
 
     def sum(self, node: exp.Expr) -> exp.Expr:
-        """+ and -: on integers exact, whatever the type of the result."""
+        """+ and -: exact for integers, whatever the type of the result."""
         type_ = typed(node)
         sides = [node.this, node.expression]
         months = next((side for side in sides if _in_months(side)), None)
@@ -152,15 +152,15 @@ class Lowerer:
         inner = Typed(BIGINT) if whole and not any(_unsigned(side) for side in sides) else Typed(DOUBLE)
         left, right = self.of_type(sides[0], inner), self.of_type(sides[1], inner)
         if whole and _constant(left) and _constant(right):
-            left = cast(left, inner)  # small constants are INT in Spark: their sum could overflow
+            left = cast(left, inner)  # small constants are INT in Spark, and their sum could overflow
         if inner.type == BIGINT and type_.real and not self.condition and any(map(_large, sides)):
-            inner = Typed(DataType("BIGINT UNSIGNED"))  # a DECIMAL, signed as well: nothing overflows
+            inner = Typed(DataType("BIGINT UNSIGNED"))  # a DECIMAL in Spark, also signed: no overflow
             left, right = cast(left, inner), cast(right, inner)
         made = type(node)(this=left, expression=right)
         return made if type_.type.info.spark == inner.type.info.spark else cast(exp.Paren(this=made), type_)
 
     def _on_the_calendar(self, node: exp.Expr, months: exp.Expr) -> exp.Expr:
-        """A time and months or years: the same day and time of day of another month in the query's zone."""
+        """A time plus months or years: the same day and time of day in another month, in the query's zone."""
         if months is node.this and isinstance(node, exp.Sub):
             raise fail(ErrorCode.TYPE_MISMATCH, "a time cannot be taken from months", months)
         time = node.expression if months is node.this else node.this
@@ -171,7 +171,7 @@ class Lowerer:
 
     def product(self, node: exp.Expr) -> exp.Expr:
         if typed(node).timestamp:
-            # ticks brought to a finer precision, for a comparison: exact
+            # ticks are brought to a finer precision for a comparison, which is exact
             return exp.Mul(this=wrap(self.visit(node.this)), expression=node.expression)
         return exp.Mul(
             this=self.of_type(node.this, Typed(DOUBLE)),
@@ -201,7 +201,7 @@ class Lowerer:
         return cast(found, wanted)
 
     def negative(self, node: exp.Expr) -> exp.Expr:
-        # of the result's type: -(-128) is not a TINYINT
+        # with the type of the result: -(-128) is not a TINYINT
         return exp.Paren(this=exp.Neg(this=wrap(self.of_type(node.this, typed(node)))))
 
     def comparison(self, node: exp.Expr) -> exp.Expr:
@@ -223,7 +223,7 @@ class Lowerer:
         return type(node)(**made)
 
     def case(self, node: exp.Expr) -> exp.Expr:
-        """Spark takes no BOOL beside numbers."""
+        """Spark does not take BOOL beside numbers, so a BOOL becomes 0 or 1."""
         for key in list(node.args):
             self._visit_argument(node, key)
         if "typed" in node.meta and typed(node).number:
@@ -246,8 +246,8 @@ def _unsigned(node: exp.Expr) -> bool:
 
 
 def _large(node: exp.Expr) -> bool:
-    """Whether the sum of this integer and another may leave the range of BIGINT; what a trigger tells, times
-    and numbers of rows, does not."""
+    """Whether the sum of this integer and another may leave the range of BIGINT. Values of a trigger (times
+    and numbers of rows) never do."""
     inner = node
     while isinstance(inner, (exp.Paren, exp.Cast)) or (
         isinstance(inner, exp.Anonymous) and inner.name == "cast"

@@ -1,7 +1,8 @@
 """INTERP(column[, ignore_null_values]) with RANGE(first[, last][, surrounding]) EVERY(step) FILL(mode[, …]).
 
-The rows and the time slices of each partition are put in one order of time; looking back and ahead from a
-slice finds the rows that it is made of. A slice with a row at its very time has that row's value.
+The rows and the time slices of each partition are put into one order of time. Looking back and ahead
+from a slice finds the rows from which its value is made. A slice with a row at exactly its time has
+that row's value.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ PSEUDO = {"_irowts": TIMESTAMP, "_irowts_origin": TIMESTAMP, "_isfilled": BOOL}
 
 
 def interp_column(name: str, scope: Scope) -> exp.Column | None:
-    """The pseudo column of that name, if the SELECT has it: it needs RANGE."""
+    """The pseudo column of that name, if the SELECT has it; that needs RANGE."""
     timed = scope.timed
     if name not in PSEUDO or scope.select.args.get("range_clause") is None or timed is None:
         return None
@@ -63,7 +64,7 @@ def interp_column(name: str, scope: Scope) -> exp.Column | None:
 def lower_interp(scope: Scope, ctx: Context) -> None:
     """Rewrite a SELECT with INTERP.
 
-    :raises SqlError: NOT_ALLOWED in streams, and where RANGE, EVERY or INTERP are without each other.
+    :raises SqlError: NOT_ALLOWED in streams, and if RANGE, EVERY and INTERP do not stand together.
     """
     select = scope.select
     clauses = {key: select.args.get(key) for key in ("range_clause", "every")}
@@ -90,7 +91,7 @@ def lower_interp(scope: Scope, ctx: Context) -> None:
 
 
 def _refuse_pseudo_columns(select: exp.Select) -> None:
-    """They are known once the slices are: not in WHERE, ON and PARTITION BY."""
+    """They are only known once the slices are, so they cannot stand in WHERE, ON and PARTITION BY."""
     clauses = [select.args.get("where"), *(join.args.get("on") for join in select.args.get("joins") or [])]
     for clause in [*clauses, *(select.args.get("partition_by") or [])]:
         for node in clause.find_all(exp.Column) if clause is not None else []:
@@ -100,8 +101,8 @@ def _refuse_pseudo_columns(select: exp.Select) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """What one INTERP gives for a slice. ``there``: whether it has a row at its time; ``given``: whether it
-    gives anything; ``origin``: the time of the row that the value is of."""
+    """What one INTERP gives for a slice. ``there``: whether a row has exactly its time; ``given``: whether
+    there is a value at all; ``origin``: the time of the row that the value comes from."""
 
     value: exp.Expr
     there: exp.Expr
@@ -147,7 +148,7 @@ class _Interp:
         return column(f"_k{at}", SERIES_ROWS)
 
     def _fixed_columns(self) -> None:
-        """Tags beside INTERP become keys too where they are the same for all rows of a partition."""
+        """Tags beside INTERP become keys as well, if they are the same for all rows of a partition."""
         plain = [key for key in self.keys if isinstance(key, exp.Column)]
         single = {key.table for key in plain if key.name == "tbname"}
         single |= {r.alias for r in self.scope.relations if r.draft is not None and r.draft.child}
@@ -164,7 +165,7 @@ class _Interp:
                 self.keys.append(node.copy())
 
     def _placed(self, node: exp.Expr, made: list[_Slice]) -> exp.Expr | None:
-        """What stands for a part of an expression over the slices."""
+        """What replaces a part of an expression over the slices."""
         if node in self.calls:
             return with_type(cast(made[self.calls.index(node)].value.copy(), typed(node)), typed(node))
         if node in self.keys:
@@ -189,7 +190,7 @@ class _Interp:
     # -- from the inside --
 
     def _rows(self) -> exp.Select:
-        """The rows that there are: keys, time, what else tells their order, values."""
+        """The existing rows: keys, time, whatever else orders them, and values."""
         order = row_order(self.scope)
         named = [(f"_k{i}", key) for i, key in enumerate(self.keys)] + [(TIME, order[0])]
         named += [(f"_o{i}", node) for i, node in enumerate(order[1:])]
@@ -199,8 +200,8 @@ class _Interp:
         return select
 
     def _with_slices(self) -> exp.Select:
-        """The rows, and each partition's slices: its first row stands for all of them as well, under the
-        numbers from 0 on. (Spark 4.2 cannot plan a UNION that reads the rows twice.)"""
+        """The rows, and the slices of each partition: its first row is repeated for each slice, with a number
+        from 0 on. (Spark 4.2 cannot plan a UNION that reads the rows twice.)"""
         rows = self._rows()
         names = [node.alias for node in rows.expressions]
         keys = [self._key(i) for i in range(len(self.keys))]
@@ -232,7 +233,7 @@ class _Interp:
         )
 
     def _search(self, at: int, ahead: bool, known_only: bool) -> tuple[exp.Expr, exp.Expr]:
-        """Time and value of the nearest row, at the slice's time or before it, or else behind it."""
+        """Time and value of the nearest row: at the slice's time or before it; with ``ahead``, after it."""
         name = f"_f{len(self.found)}"
         value = column(f"_v{at}", SERIES_ROWS)
         row: exp.Expr = exp.EQ(this=column(SLICE, SERIES_ROWS), expression=number(0))
@@ -244,7 +245,7 @@ class _Interp:
                 exp.PropertyEQ(this=exp.to_identifier("v"), expression=value),
             ]
         )
-        # a slice stands behind the rows of its own time: they are found looking back, not looking ahead
+        # a slice comes after the rows of its own time: looking back finds these, looking ahead does not
         count = len(row_order(self.scope)) - 1
         names = [TIME, SLICE, *(f"_o{i}" for i in range(count))]
         turn = descending if ahead else ascending
@@ -278,7 +279,7 @@ class _Interp:
     def _original(
         self, at: int, before: tuple[exp.Expr, exp.Expr], ignore: bool
     ) -> tuple[exp.Expr, exp.Expr | None, exp.Expr]:
-        """Value, whether there is one, and time of the row that PREV, NEXT or NEAR takes."""
+        """Of the row that PREV, NEXT or NEAR takes: its value, whether there is one, and its time."""
         here = column(TIME, SERIES_ROWS)
         if self.fill.mode == "PREV":
             time, value = before
@@ -287,7 +288,7 @@ class _Interp:
         if self.fill.mode == "NEAR":
             back = exp.Paren(this=exp.Sub(this=here.copy(), expression=before[0].copy()))
             ahead = exp.Paren(this=exp.Sub(this=time.copy(), expression=here.copy()))
-            # of two that are equally near the earlier one; if there is only one, the comparison is NULL
+            # of two equally near rows take the earlier one; if there is only one row, the comparison is NULL
             nearer = exp.GT(this=back, expression=ahead)
             alone = exp.Not(this=known(before[0]))
             either = exp.Paren(this=exp.Or(this=nearer, expression=alone))
@@ -301,7 +302,7 @@ class _Interp:
         return when(inside, value, self.fill.values[at]), None, when(inside.copy(), time.copy())
 
     def _linear(self, at: int, before: tuple[exp.Expr, exp.Expr] | None) -> tuple[exp.Expr, exp.Expr]:
-        """The value on the line between the values around the slice, and whether there are both."""
+        """The value on the line between the values around the slice, and whether both of these exist."""
         left = before or self._search(at, ahead=False, known_only=True)
         right = self._search(at, ahead=True, known_only=True)
         one, two = (cast(side[1].copy(), DOUBLE) for side in (left, right))
@@ -315,5 +316,5 @@ class _Interp:
 
 
 def _handed(names: list[str]) -> list[exp.Expr]:
-    """Columns of the level below, handed on."""
+    """Columns that are handed on from the level below."""
     return [alias(name, column(name, SERIES_ROWS)) for name in names]

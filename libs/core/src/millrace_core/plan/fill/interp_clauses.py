@@ -20,14 +20,14 @@ from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail,
 
 MOST_SLICES = 1_000_000
 TIME = "_t"
-"""The column of a slice's time."""
+"""The column that holds a slice's time."""
 ORIGINAL = ("PREV", "NEXT", "NEAR")
-"""Modes that give a slice another row's value as it is."""
+"""Modes in which a slice gets the value of another row unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The slices of time, in ticks. ``surrounding``: how far away a row may be, if that is said."""
+    """The slices of time, in ticks. ``surrounding``: how far away a row may be, if there is a limit."""
 
     first: exp.Expr
     last: exp.Expr
@@ -57,13 +57,13 @@ class Slices:
         return Slices(ends[0], ends[-1], step, surrounding, precision)
 
     def last_number(self) -> exp.Expr:
-        """The number of the last slice, the first one being 0."""
+        """The number of the last slice; the first one is 0."""
         span = exp.Paren(this=exp.Sub(this=self.last.copy(), expression=self.first.copy()))
         return cast(exp.IntDiv(this=span, expression=number(self.every)), BIGINT)
 
     def whole(self) -> exp.Expr:
-        """:meth:`last_number`, -1 for none; a range that only placeholders tell ends the job if it has too
-        many."""
+        """As :meth:`last_number`, but -1 if there are no slices. If only placeholders tell the range, the
+        query ends with an error when there are too many."""
         last = self.last_number()
         found: exp.Expr = exp.Greatest(this=last, expressions=[cast(number(-1), BIGINT)])
         if constant(self.first) is not None and constant(self.last) is not None:
@@ -73,7 +73,7 @@ class Slices:
         return when(too_many, refused("RANGE and EVERY give ", last.copy(), message), found)
 
     def time(self, at: exp.Expr) -> exp.Expr:
-        """The time of the slice of that number."""
+        """The time of the slice with this number."""
         step = exp.Mul(this=at, expression=number(self.every))
         return exp.Add(this=self.first.copy(), expression=step)
 
@@ -86,7 +86,7 @@ def _positive(node: exp.Expr, precision: Precision, what: str) -> int:
 
 
 def _time(node: exp.Expr, precision: Precision, scope: Scope, ctx: Context) -> exp.Expr:
-    """A time of RANGE, lowered, as a number of ticks where that is known."""
+    """A time of RANGE, lowered; as a number of ticks, if that is known."""
     foreign = node.find(exp.Column)
     if foreign is not None:
         raise fail(ErrorCode.INVALID_VALUE, "RANGE takes constant times, not columns", foreign)
@@ -112,7 +112,7 @@ def _check_count(first: exp.Expr, last: exp.Expr, step: int, at: exp.Expr) -> No
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How slices without a row are filled; ``values``: a constant for each INTERP, typed, or nothing."""
+    """How slices without a row are filled; ``values``: one typed constant for each INTERP, or none."""
 
     mode: str
     values: list[exp.Expr]
@@ -140,7 +140,7 @@ class Fill:
 
 
 def _value(node: exp.Expr, call: exp.Expr) -> exp.Expr:
-    """A value of FILL, of the column's type."""
+    """A value of FILL, with the column's type."""
     type_, given = typed(call), typed(node)
     if node.find(exp.Column, exp.Anonymous):
         raise fail(ErrorCode.INVALID_VALUE, "FILL takes constant values", node)

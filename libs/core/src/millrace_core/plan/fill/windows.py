@@ -1,7 +1,7 @@
-"""FILL: the windows of the WHERE range that no row lies in, and results that are NULL.
+"""FILL: adds the windows of the WHERE range that have no rows, and fills results that are NULL.
 
-Over the windows with rows (``_agg``) come three levels: what lies before and after each window, the windows
-that are missing there, and the filled results. The forced modes make windows of no rows at all, too.
+Above the windows with rows (``_agg``) come three levels: the neighbours of each window, the windows that are
+missing between them, and the filled results. The forced modes give windows even if there are no rows at all.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def fill_windows(scope: Scope, ctx: Context) -> None:
 
 @dataclass
 class _Fill:
-    """FILL on its way into a SELECT over ``_agg``. ``filled``: the expressions over the windows with rows
-    that become ``_f0``, ``_f1``, …; ``values``: what FILL(VALUE) gives for each."""
+    """FILL while it is added to a SELECT over ``_agg``. ``filled``: the expressions over the windows with
+    rows that become ``_f0``, ``_f1``, …; ``values``: what FILL(VALUE) gives for each."""
 
     scope: Scope
     filling: Filling
@@ -68,7 +68,7 @@ class _Fill:
         outer.set("from_", exp.From(this=rows_of(self._fill(self._missing(seen)), AGG)))
 
     def _results(self, outer: exp.Select) -> None:
-        """The results that are filled: all that are made of the windows' rows."""
+        """The results that are filled: all that are calculated from the windows' rows."""
         projections = list(outer.expressions)
         later = [p for p in projections if self.notified and p.alias == "_notify"]
         chosen = [
@@ -94,13 +94,13 @@ class _Fill:
         return reference if type_ is None else with_type(reference, type_)
 
     def _placed(self, node: exp.Expr) -> exp.Expr | None:
-        """What stands for a part of a condition or an order over the filled results."""
+        """What replaces a part of a condition or an order over the filled results."""
         if node in self.filled or _of_rows(node):
             return self._filled(node, exp.Null())
         return None
 
     def _seen(self, windows: exp.Expr) -> exp.Select:
-        """The windows with rows, each with the positions of those before and after it."""
+        """The windows with rows, each with the positions of the windows before and after it."""
         position = column(self.position, AGG)
         last = exp.LastValue(this=position)
         parts = [column(name, AGG) for name in self.parts]
@@ -123,11 +123,11 @@ class _Fill:
         return {name: column(name, AGG) for name in self.names}
 
     def _missing(self, seen: exp.Select) -> exp.Select:
-        """All windows: ``_p`` is the position, the other columns are those of the window it was made of."""
+        """All windows: ``_p`` is the position; the other columns are those of the window it was made from."""
         position = column(self.position, AGG)
         begin: exp.Expr = position
         if (first := self.filling.first) is not None:
-            if self.filling.grid.overlaps > 1:  # LEAST looks past the NULL of a range without rows
+            if self.filling.grid.overlaps > 1:  # LEAST ignores the NULL of a range without rows
                 first = exp.Anonymous(this="LEAST", expressions=[first, position.copy()])
             begin = when(_null(column("_before", AGG)), first, position.copy())
         end: exp.Expr = exp.Sub(this=column("_after", AGG), expression=number(self.filling.grid.step))
@@ -144,7 +144,7 @@ class _Fill:
         return exp.Select(expressions=_named(made), from_=exp.From(this=rows_of(seen, AGG)))
 
     def _fill(self, missing: exp.Select) -> exp.Select:
-        """The results of every window; first NULL where it has none, then filled."""
+        """The results of every window: NULL where the window has none, then filled."""
         position = column("_p", AGG)
         own = exp.EQ(this=position, expression=column(self.position, AGG))
         columns: dict[str, exp.Expr] = {name: column(name, AGG) for name in self.parts}
@@ -164,18 +164,18 @@ class _Fill:
 
     @property
     def time(self) -> exp.Expr:
-        """The start of a window, at the last levels."""
+        """The start of a window, within the last levels."""
         return self.filling.grid.start(column(self.position, AGG))
 
     def near(self, node: exp.Expr, back: bool) -> exp.Window:
-        """The last value that is not NULL up to this window, or the first from it on."""
+        """The last value up to this window that is not NULL, or the first one from this window on."""
         way = descending if back else ascending
         parts = [column(name, AGG) for name in self.parts]
         return over(last_known(node), parts, [way(column(self.position, AGG))], "so far")
 
 
 def _of_rows(node: exp.Expr) -> bool:
-    """Whether it is a column that is aggregated from a window's rows, and not the same in all windows."""
+    """Whether it is a column that is aggregated from a window's rows, and may differ between windows."""
     aggregated = isinstance(node, exp.Column) and node.table == AGG and node.name.startswith("_a")
     return aggregated and not node.meta.get("fixed")
 
@@ -212,7 +212,8 @@ def _value(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
 
 
 def _linear(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
-    """On the line between the neighbours with values, at the windows' starts; NULL unless it is a number."""
+    """On the line between the nearest values on both sides, by the windows' starts; NULL if it is
+    not a number."""
     type_ = fill.type_of(i)
     if type_ is None or not (type_.number or type_.timestamp):
         return raw
@@ -232,7 +233,7 @@ def _linear(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
 
 
 def _nearest(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
-    """The value of the nearest window that has one; of two as near the earlier one."""
+    """The value of the nearest window that has one; of two equally near ones the earlier."""
     before, after = _times(fill, raw)
     to_before = exp.Paren(this=exp.Sub(this=fill.time, expression=before))
     to_after = exp.Paren(this=exp.Sub(this=after, expression=fill.time))
@@ -242,7 +243,7 @@ def _nearest(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
 
 
 def _times(fill: _Fill, raw: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-    """When the windows begin whose values ``near`` gives."""
+    """The starts of the windows whose values ``near`` gives."""
     found = [fill.near(when(known(raw), fill.time), back) for back in (False, True)]
     return found[0], found[1]
 

@@ -1,1 +1,1 @@
-"""Scalar functions: one table, made of those of numbers, text and times. CAST is one of them."""
+"""Scalar functions: one table, made from those for numbers, texts and times; and CAST."""

@@ -1,4 +1,4 @@
-"""Arguments of calls: typed, and checked against the kinds that the tables of functions name."""
+"""Arguments of calls: they are typed, and checked against the kinds that the tables of functions name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, number, typ
 def typed_argument(typing: Typing, call: exp.Expr, i: int, kind: str) -> exp.Expr:
     """Type a call's argument.
 
-    :raises SqlError: TYPE_MISMATCH where it is not of the kind (``base.KINDS``).
+    :raises SqlError: TYPE_MISMATCH if it is not of the kind (``base.KINDS``).
     """
     found = typing.visit(call.expressions[i])
     if kind == "condition":
@@ -25,7 +25,7 @@ def typed_argument(typing: Typing, call: exp.Expr, i: int, kind: str) -> exp.Exp
 
 
 def time_of(typing: Typing, side: exp.Expr) -> exp.Expr:
-    """A text as a time of the query's precision; NULL where it is not one."""
+    """A text as a time in the query's precision; NULL if it is not a time."""
     wanted = Typed(TIMESTAMP, typing.ctx.precision)
     if not isinstance(side, exp.Literal):
         flag = with_type(number(1), BIGINT)

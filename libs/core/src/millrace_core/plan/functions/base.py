@@ -1,4 +1,4 @@
-"""What the tables of scalar functions are made of: a row, the call it builds, and the kinds of arguments."""
+"""What the tables of scalar functions are made of: a row, the call that it builds, and kinds of arguments."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ Build = Callable[[FunctionCall], exp.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One row of the table: ``least``..``most`` arguments (most None: any number) of these ``kinds`` (names
-    of :data:`KINDS`; the last one counts for all further arguments)."""
+    """One row of the table: ``least``..``most`` arguments (``most`` None: any number) of these ``kinds``
+    (names of :data:`KINDS`; the last one also counts for all further arguments)."""
 
     least: int
     most: int | None
@@ -77,7 +77,7 @@ KINDS: dict[str, tuple[str, Callable[[Typed], bool]]] = {
     "duration": ("durations such as 1s", lambda type_: True),
     "condition": ("a condition", lambda type_: True),
 }
-"""Kinds of arguments: what an error calls them, and the test of an argument's type. NULL is of any kind."""
+"""Kinds of arguments: their names in errors, and the test of an argument's type. NULL is of any kind."""
 
 
 def check_kind(kind: str, name: str, i: int, node: exp.Expr) -> None:
@@ -135,7 +135,7 @@ def constant_text(node: exp.Expr, name: str, what: str) -> str:
 
 
 def duration_ticks(node: exp.Expr, precision: Precision) -> int:
-    """Ticks of a duration literal; :raises SqlError: where it is not one, or of no fixed length."""
+    """Ticks of a duration literal; :raises SqlError: if it is not one, or its length is not fixed."""
     if not isinstance(node, DurationLiteral):
         raise fail(ErrorCode.INVALID_VALUE, "a duration such as 10s is expected here", node)
     try:
@@ -181,14 +181,14 @@ def spark(name: str) -> Build:
 
 
 def of_one_type(it: FunctionCall, values: list[exp.Expr]) -> list[exp.Expr]:
-    """The values for a result of the call's type: Spark takes no BOOL beside numbers."""
+    """The values, prepared for a result of the call's type: Spark does not take BOOL beside numbers."""
     wanted = typed(it.node)
     mixed = wanted.number and any(typed(value).type.name == "BOOL" for value in values)
     return [cast(value, wanted) for value in values] if mixed else values
 
 
 def counted(value: exp.Expr) -> exp.Expr:
-    """The value, a BOOL as 0 or 1."""
+    """The value; a BOOL becomes 0 or 1."""
     return cast(value, BIGINT) if typed(value).type.name == "BOOL" else value
 
 
@@ -197,7 +197,7 @@ def is_null(node: exp.Expr) -> exp.Expr:
 
 
 def any_null(nodes: list[exp.Expr]) -> exp.Expr:
-    """Whether one of the values is NULL; constants are not asked."""
+    """Whether one of the values is NULL; constants are not tested."""
     tests = [is_null(node) for node in nodes if not isinstance(node, exp.Literal)]
     found = tests[0] if tests else exp.Boolean(this=False)
     for test in tests[1:]:

@@ -17,7 +17,7 @@ CAST = "cast"
 
 
 def type_function(typing: Typing, node: exp.Expr) -> exp.Expr:
-    """:raises SqlError: INVALID_VALUE for the number of arguments, TYPE_MISMATCH for their types."""
+    """:raises SqlError: INVALID_VALUE for a wrong number of arguments, TYPE_MISMATCH for wrong types."""
     function = FUNCTIONS[node.name]
     check_count(node, len(node.expressions), function.least, function.most)
     args = [typed_argument(typing, node, i, function.kind(i)) for i in range(len(node.expressions))]

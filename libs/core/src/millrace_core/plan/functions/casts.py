@@ -1,4 +1,4 @@
-"""CAST as TDengine does it (decision 0007): nothing fails, a text is the number that it begins with, or 0."""
+"""CAST as in TDengine (decision 0007): nothing fails; a text counts as the number it begins with, or 0."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def cast_type(node: exp.Anonymous) -> DataType:
 
 
 def convert(node: exp.Expr, target: Typed, *, cut_bytes: bool = True) -> exp.Expr:
-    """CAST as TDengine does it: numbers lose their fraction, a text is the number it begins with, or 0.
+    """CAST as in TDengine: numbers lose their fraction; a text counts as the number it begins with, or 0.
 
-    ``cut_bytes``: VARCHAR(n) has n bytes; else, and NCHAR(n) always, n characters.
+    ``cut_bytes``: VARCHAR(n) is cut to n bytes; without it, and for NCHAR(n) always, to n characters.
     """
     source = typed(node)
     if source.timestamp and target.timestamp:
@@ -64,7 +64,7 @@ def convert(node: exp.Expr, target: Typed, *, cut_bytes: bool = True) -> exp.Exp
 
 def fits(source: Typed, target: Typed) -> bool:
     """Whether every text of the source's type fits into the target's: VARCHAR(n) has n bytes, NCHAR(n)
-    n characters."""
+    has n characters."""
     has, most = room(source), target.type.length or 0
     if target.type.name == "VARCHAR" and source.type.name == "NCHAR":
         has *= MOST_BYTES
@@ -77,7 +77,7 @@ def _shortened(written: exp.Expr, source: Typed, target: Typed, cut_bytes: bool)
     ascii_alone = not source.text and source.type.name != "VARBINARY"
     if target.type.name == "NCHAR" or ascii_alone or not cut_bytes:
         return short
-    # bytes, as two digits each: a cut must not leave a part of a character behind
+    # cut bytes, two hexadecimal digits each; the cut must not leave part of a character behind
     hexed = call("HEX", written.copy())
     inside = [exp.Literal.string(digit) for digit in "89AB"]  # how the bytes inside a character begin
     kept: exp.Expr = number(2 * max(0, most - MOST_BYTES + 1))
@@ -91,7 +91,8 @@ def _shortened(written: exp.Expr, source: Typed, target: Typed, cut_bytes: bool)
 
 
 def _wrapped(whole: exp.Expr, source: Typed, target: Typed) -> exp.Expr:
-    """The value as an unsigned type has it, which Spark has as a larger signed one; others wrap there."""
+    """The value in the range of an unsigned type, which Spark holds as a larger signed one; other
+    types wrap in Spark."""
     low, high, most = target.type.info.low, target.type.info.high, source.type.info.high
     known = source.integer and source.type.info.low == 0 and (most or 0) <= (high or 0)
     if low != 0 or high is None or known or source.null or source.type.name == "BOOL":
@@ -115,7 +116,7 @@ def _whole(node: exp.Expr, source: Typed) -> exp.Expr:
 
 
 def plain_text(node: exp.Expr) -> exp.Expr:
-    """The value as TDengine writes it into a text: FLOAT and DOUBLE with six digits behind the point."""
+    """The value as TDengine writes it into a text: FLOAT and DOUBLE with six digits after the point."""
     if not typed(node).real:
         return as_text(node)
     written = call("FORMAT_STRING", text("%.6f"), cast(node, DOUBLE))
@@ -123,7 +124,7 @@ def plain_text(node: exp.Expr) -> exp.Expr:
 
 
 def _begin(node: exp.Expr, pattern: str) -> exp.Expr:
-    """The number that a text begins with, as C reads it; the empty text if there is none."""
+    """The number at the start of a text, as C reads it; the empty text if there is none."""
     return call("REGEXP_EXTRACT", node.copy(), text(rf"^[ \t\n\x0B\f\r]*({pattern})"), number(1))
 
 

@@ -1,4 +1,4 @@
-"""The words of the formats of to_char and to_timestamp, as TDengine 3.3.7 has them."""
+"""The words of the formats of to_char and to_timestamp, as in TDengine 3.3.7."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a format. ``field``: what it stands for; ``width``: digits or letters of it; ``spelled``: as
-    the format has it; ``noon``: the texts before and after noon."""
+    """A word of a format. ``field``: what it stands for; ``width``: its number of digits or letters;
+    ``spelled``: its spelling in the format; ``noon``: the texts for before and after noon."""
 
     field: str
     width: int
@@ -16,7 +16,7 @@ class Word:
     noon: tuple[str, str] = ("am", "pm")
 
     def cased(self, value: str) -> str:
-        """A name in the case in which the word is spelled."""
+        """A name in the same case as the word's spelling."""
         if self.spelled.isupper():
             return value.upper()
         return value.capitalize() if self.spelled[0].isupper() else value
@@ -57,8 +57,8 @@ _LONGEST = max(map(len, WORDS))
 def words_of(pattern: str) -> list[Word | str]:
     """The format's words, and the text between them.
 
-    Of several words the longest counts. What stands in double quotes is text, and so is a quote behind a
-    backslash.
+    Where several words match, the longest counts. What stands in double quotes is text, and so is a quote
+    after a backslash.
     """
     found: list[Word | str] = []
     quoted = False
@@ -80,7 +80,7 @@ def words_of(pattern: str) -> list[Word | str]:
 
 
 def _joined(found: list[Word | str]) -> list[Word | str]:
-    """Neighbouring texts as one."""
+    """Joins neighbouring texts into one."""
     made: list[Word | str] = []
     for item in found:
         if isinstance(item, str) and made and isinstance(made[-1], str):

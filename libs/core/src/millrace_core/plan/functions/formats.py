@@ -1,7 +1,7 @@
 """Times as text in SQL: ISO 8601, and the formats of to_char.
 
-Formats are read when the query is planned, and become expressions over ticks: they do not depend on the
-session's time zone, and keep microseconds and nanoseconds.
+Formats are read during planning, and become expressions over ticks. So they do not depend on the session's
+time zone, and keep microseconds and nanoseconds.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ OFFSET = re.compile(r"[zZ]|[+-]\d{2}(?::?\d{2})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A wall clock as expressions: ``ticks`` of it, days since 1970, ticks since midnight, seconds ahead of
-    UTC."""
+    """A wall clock, as expressions: its ``ticks``, days since 1970, ticks since midnight, seconds
+    ahead of UTC."""
 
     ticks: exp.Expr
     precision: Precision
@@ -55,7 +55,7 @@ class Clock:
         return date_of(day_number(self.ticks.copy(), self.precision))
 
     def part(self, seconds: int, most: int) -> exp.Expr:
-        """Hours, minutes or seconds: whole ``seconds`` of the day, below ``most``."""
+        """Hours, minutes or seconds: how often ``seconds`` have passed in the day, modulo ``most``."""
         unit = number(seconds * TICKS_PER_SECOND[self.precision])
         whole = exp.Paren(this=exp.IntDiv(this=in_day(self.ticks.copy(), self.precision), expression=unit))
         return exp.Paren(this=exp.Mod(this=whole, expression=number(most)))
@@ -73,8 +73,8 @@ class Clock:
 def iso8601(
     time: exp.Expr, precision: Precision, timezone: str, offset: str | None, node: exp.Expr
 ) -> exp.Expr:
-    """``2026-01-01T00:00:00.000+0800``: in the query's zone, or in that of an offset, which is written as it
-    was given.
+    """``2026-01-01T00:00:00.000+0800``: in the query's zone, or at a given offset, which is written as it was
+    given.
 
     :raises SqlError: INVALID_VALUE for an offset of another form.
     """
@@ -94,7 +94,7 @@ def iso8601(
 
 
 def _offset_text(ahead: exp.Expr) -> exp.Expr:
-    """``+0800``."""
+    """The offset as ``+0800``."""
     seconds = ahead.unnest()
     inner = seconds.this if isinstance(seconds, exp.Neg) else seconds
     if isinstance(inner, exp.Literal):
@@ -130,14 +130,14 @@ def format_time(time: exp.Expr, precision: Precision, timezone: str, pattern: st
 def _year(clock: Clock, word: Word) -> exp.Expr:
     year = exp.Year(this=clock.date)
     if word.width == 4:
-        # beyond it a time has no such text: with five digits it would not fit the type of every other one
+        # later years have no such text: five digits would not fit the type that all other times fit
         within = exp.LTE(this=year, expression=number(9999))
         return when((within, digits(year.copy(), 4)))
     return digits(exp.Paren(this=exp.Mod(this=year, expression=number(10**word.width))), word.width)
 
 
 def _named(names: tuple[str, ...], index: Callable[[Clock], exp.Expr]) -> Callable[[Clock, Word], exp.Expr]:
-    """The name at an index that counts from 1; long names are filled up to nine characters."""
+    """The name at an index that counts from 1; long names are padded to nine characters."""
 
     def write(clock: Clock, word: Word) -> exp.Expr:
         width = word.width
@@ -157,7 +157,7 @@ def _month(clock: Clock) -> exp.Expr:
 
 
 def _day_of_week(clock: Clock) -> exp.Expr:
-    """1: Sunday."""
+    """1 is Sunday."""
     days = exp.Paren(this=exp.Add(this=day_number(clock.ticks.copy(), clock.precision), expression=number(4)))
     return exp.Paren(this=exp.Add(this=floor_mod(days, 7), expression=number(1)))
 

@@ -1,4 +1,4 @@
-"""Texts as times in SQL: ISO 8601, and the formats of to_timestamp. What cannot be read is NULL.
+"""Texts as times in SQL: ISO 8601, and the formats of to_timestamp. A text that cannot be read is NULL.
 
 A format becomes a regular expression with a group for each word, and arithmetic over the groups.
 """
@@ -22,13 +22,14 @@ ISO = (
     r"^\s*(\d{4}-\d{1,2}-\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?"
     r" ?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?\s*$"
 )
-"""What ``timeline.parse_timestamp`` reads."""
+"""The texts that ``timeline.parse_timestamp`` reads."""
 GREATEST = {3_600: 23, 60: 59, 1: 59}
-"""The greatest number of hours, minutes and seconds."""
+"""The greatest allowed numbers of hours, minutes and seconds."""
 
 
 def parse_iso(value: exp.Expr, precision: Precision, timezone: str) -> exp.Expr:
-    """Ticks of a text such as ``2026-01-01T00:00:00Z`` (local time without an offset); NULL for others."""
+    """Ticks of a text such as ``2026-01-01T00:00:00Z`` (local time if it has no offset); NULL for
+    other texts."""
 
     def group(i: int) -> exp.Expr:
         return call("REGEXP_EXTRACT", value.copy(), text(ISO), number(i))
@@ -40,14 +41,14 @@ def parse_iso(value: exp.Expr, precision: Precision, timezone: str) -> exp.Expr:
 
 
 def _instant(ticks: exp.Expr, offset: exp.Expr, precision: Precision, timezone: str) -> exp.Expr:
-    """The instant of a wall clock: that of the offset if there is one, else of the zone."""
+    """The instant of a wall clock: by the offset if there is one, else by the zone."""
     given = exp.NEQ(this=offset, expression=text(""))
     away = exp.Sub(this=ticks, expression=_offset_ticks(offset, precision))
     return when((given, away), default=instant(ticks.copy(), precision, timezone))
 
 
 def _number(value: exp.Expr, default: int = 0) -> exp.Expr:
-    """The number that a text of digits is; the default for the empty text."""
+    """The number in a text of digits; the default for the empty text."""
     found = exp.TryCast(this=value, to=spark_type(BIGINT))
     return exp.Coalesce(this=found, expressions=[number(default)])
 
@@ -55,7 +56,7 @@ def _number(value: exp.Expr, default: int = 0) -> exp.Expr:
 def _clock(
     date: exp.Expr, times: list[tuple[exp.Expr, int]], fraction: exp.Expr, precision: Precision
 ) -> exp.Expr:
-    """Ticks of a date, (value, seconds) parts of a day and a fraction; NULL where a part is too great."""
+    """Ticks of a date, (value, seconds) parts of a day, and a fraction; NULL if a part is too great."""
     per_second = TICKS_PER_SECOND[precision]
     total: exp.Expr = exp.Mul(this=days_of(date), expression=number(SECONDS_PER_DAY * per_second))
     for value, seconds in times:
@@ -66,7 +67,7 @@ def _clock(
 
 
 def _fraction(value: exp.Expr, precision: Precision) -> exp.Expr:
-    """Ticks of the digits behind a second's point; those beyond the precision are cut off."""
+    """Ticks of the digits after the point of a second; digits beyond the precision are cut off."""
     places = number(len(str(TICKS_PER_SECOND[precision])) - 1)
     cut = exp.Substring(this=value, start=number(1), length=places)
     empty = exp.EQ(this=cut, expression=text(""))
@@ -74,7 +75,7 @@ def _fraction(value: exp.Expr, precision: Precision) -> exp.Expr:
 
 
 def _offset_ticks(offset: exp.Expr, precision: Precision) -> exp.Expr:
-    """Ticks that a text such as +08:00, -3 or Z is ahead of UTC."""
+    """By how many ticks a text such as +08:00, -3 or Z is ahead of UTC."""
     plain = call("REPLACE", offset.copy(), text(":"), text(""))
     hours = _number(exp.Substring(this=plain, start=number(2), length=number(2)))
     minutes = _number(exp.Substring(this=plain.copy(), start=number(4), length=number(2)))
@@ -96,19 +97,20 @@ _PATTERNS: dict[str, str] = {
     "hour": r"\d{{1,2}}", "hour of 12": r"\d{{1,2}}", "minute": r"\d{{1,2}}", "second": r"\d{{1,2}}",
     "fraction": r"\d{{1,{0}}}", "noon": r"[AaPp]\.?[Mm]\.?", "zone": r"[+-]\d{{1,2}}",
 }  # fmt: skip
-"""What a word reads; {0} is its width. Numbers may lack their leading zeros."""
+"""What a word reads; {0} is its width. Numbers may lack leading zeros."""
 
 
 @dataclass
 class _Reading:
-    """A format as a regular expression: for each field the numbers of its groups, and the words."""
+    """A format as a regular expression; for each field the numbers of its groups, with the words."""
 
     pattern: str
     groups: dict[str, list[tuple[int, Word]]] = field(default_factory=dict)
 
 
 def _reading(words: list[Word | str]) -> _Reading:
-    """Blanks count nowhere; text between the words may be missing; the value may end before the format."""
+    """Blanks do not matter; text between the words may be missing; the value may end before the
+    format does."""
     found = _Reading("")
     pieces: list[str] = []
     between = ""
@@ -136,9 +138,9 @@ def _pattern(word: Word) -> str:
 def parse_formatted(
     value: exp.Expr, precision: Precision, timezone: str, pattern: str, node: exp.Expr
 ) -> exp.Expr:
-    """Ticks of a text in a format. What the format leaves out is that of 1970-01-01 00:00:00.
+    """Ticks of a text in a format. Parts that the format leaves out are those of 1970-01-01 00:00:00.
 
-    :raises SqlError: INVALID_VALUE for a format that names no word, or words that do not go together.
+    :raises SqlError: INVALID_VALUE for a format without words, or with words that do not go together.
     """
     words = words_of(pattern)
     _check(words, node)
@@ -148,7 +150,7 @@ def parse_formatted(
         return call("REGEXP_EXTRACT", value.copy(), text(reading.pattern), number(i))
 
     def last(*names: str) -> tuple[exp.Expr, Word] | None:
-        """The text of the last of these words; what stands further back overrides what stands before."""
+        """The text of the last of these words in the format: a later word overrides earlier ones."""
         found = max(
             (item for name in names for item in reading.groups.get(name, [])), default=None, key=_first
         )
@@ -160,7 +162,7 @@ def parse_formatted(
     times = [(_hour(last("hour", "hour of 12"), last("noon")), 3_600), (_plain(last("minute")), 60),
              (_plain(last("second")), 1)]  # fmt: skip
     fraction: exp.Expr = number(0)
-    for i, _ in reading.groups.get("fraction", []):  # milli-, micro- and nanoseconds count together
+    for i, _ in reading.groups.get("fraction", []):  # milliseconds, microseconds and nanoseconds are added up
         fraction = exp.Add(this=fraction, expression=_fraction(group(i), precision))
     ticks = _clock(day, times, exp.Paren(this=fraction), precision)
     zone = last("zone")
@@ -179,7 +181,7 @@ def _plain(found: tuple[exp.Expr, Word] | None, default: int = 0) -> exp.Expr:
 
 
 def _year(found: tuple[exp.Expr, Word] | None) -> exp.Expr:
-    """A year of fewer than four digits is one near 2020, as in PostgreSQL."""
+    """A year of fewer than four digits means one near 2020, as in PostgreSQL."""
     if found is None:
         return text("1970")
     value, word = found
@@ -213,7 +215,7 @@ def _month(found: tuple[exp.Expr, Word] | None) -> exp.Expr:
 
 
 def _hour(found: tuple[exp.Expr, Word] | None, noon: tuple[exp.Expr, Word] | None) -> exp.Expr:
-    """Of twelve hours, 12 is the first; outside 1 to 12 there is none."""
+    """On a clock of twelve hours 12 is the first; numbers outside of 1 to 12 are invalid."""
     if found is None or found[1].field == "hour":
         return _plain(found)
     hour = _number(found[0], 12)

@@ -1,4 +1,4 @@
-"""Scalar functions of numbers. What has no finite value (``sqrt(-1)``, ``pow(0, -1)``) is NULL."""
+"""Scalar functions of numbers. A result that is not finite (``sqrt(-1)``, ``pow(0, -1)``) is NULL."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_DIGITS = 300
 
 
 def _real(name: str, count: int = 1) -> Function:
-    """Spark's function of that name, of DOUBLEs, finite wherever its arguments are."""
+    """Spark's function of that name over DOUBLEs; it is finite wherever its arguments are."""
 
     def build(it: FunctionCall) -> exp.Expr:
         return call(name, *(cast(arg, DOUBLE) for arg in it.args))
@@ -49,7 +49,7 @@ def _real(name: str, count: int = 1) -> Function:
 
 
 def _within(name: str, low: str | None, high: str | None = None) -> Function:
-    """Likewise, NULL outside the bounds, which are comparisons such as ``> 0``."""
+    """Likewise, but NULL outside the bounds, which are comparisons such as ``> 0``."""
 
     def build(it: FunctionCall) -> exp.Expr:
         value = cast(it.args[0], DOUBLE)
@@ -68,7 +68,7 @@ def _compare(value: exp.Expr, bound: str) -> exp.Expr:
 
 
 def finite(value: exp.Expr) -> exp.Expr:
-    """The value, NULL for NaN and the infinities."""
+    """The value; NULL for NaN and the infinities."""
     for name in ("NaN", "Infinity", "-Infinity"):
         value = exp.Nullif(this=value, expression=cast(text(name), DOUBLE))
     return value
@@ -92,7 +92,7 @@ def _mod(it: FunctionCall) -> exp.Expr:
 
 
 def _whole(kind: type[exp.Expr]) -> Build:
-    """CEIL and FLOOR: Spark makes BIGINTs of them, and of huge numbers the largest."""
+    """CEIL and FLOOR. Spark makes BIGINTs of them, and turns huge numbers into the largest BIGINT."""
 
     def build(it: FunctionCall) -> exp.Expr:
         value = it.args[0]
@@ -122,7 +122,7 @@ def _towards_zero(value: exp.Expr) -> exp.Expr:
 
 
 def _digits(it: FunctionCall, whole: Callable[[exp.Expr], exp.Expr], nearest: bool) -> exp.Expr:
-    """``whole(value * 10^digits) / 10^digits``; integers have no digits behind the point to lose."""
+    """``whole(value * 10^digits) / 10^digits``; integers have no digits after the point to lose."""
     value, *rest = it.args
     if not rest:
         return whole(cast(value, DOUBLE)) if typed(value).real else value
@@ -145,17 +145,17 @@ def _digits(it: FunctionCall, whole: Callable[[exp.Expr], exp.Expr], nearest: bo
 
 
 def _scaled(value: exp.Expr, power: exp.Expr, whole: Callable[[exp.Expr], exp.Expr], left: bool) -> exp.Expr:
-    """The digits right (or left) of the point that ``power`` leaves, brought back."""
+    """The value with the digits right (or left) of the point that ``power`` leaves, scaled back."""
     there, back = (exp.Div, exp.Mul) if left else (exp.Mul, exp.Div)
     scaled = exp.Paren(this=there(this=value.copy(), expression=power.copy()))
     done = back(this=whole(scaled), expression=power.copy())
-    # a number that overflows on the way has no such digits: it stays as it is
+    # a number that overflows when scaled has no such digits: it stays as it is
     endless = exp.GT(this=exp.Abs(this=scaled.copy()), expression=exp.Literal.number("1e300"))
     return when((endless, value.copy()), default=done)
 
 
 def _tens(value: exp.Expr, zeros: int, nearest: bool) -> exp.Expr:
-    """An integer with that many zeros at its end, exactly."""
+    """An integer with that many zeros at its end, calculated exactly."""
     if zeros > 18:
         return when((is_null(value), exp.Null()), default=number(0))
     unit = 10**zeros
@@ -170,7 +170,7 @@ def _tens(value: exp.Expr, zeros: int, nearest: bool) -> exp.Expr:
 
 
 def _extreme(name: str) -> Build:
-    """NULL if one of the values is (Spark skips them); text beside numbers makes all of them text."""
+    """NULL if one of the values is NULL (Spark skips NULLs); if one is a text, all are compared as texts."""
 
     def build(it: FunctionCall) -> exp.Expr:
         args = it.args
@@ -194,7 +194,7 @@ def _extreme_type(types: list[Typed], node: exp.Expr, precision: object) -> Type
 
 
 def _rand(it: FunctionCall) -> exp.Expr:
-    """With a seed the same numbers in every run; in a stream without a seed also a replay gives others."""
+    """With a seed the same numbers in every run; without one, even a replay of a stream gives others."""
     if not it.args or typed(it.args[0]).null:
         return call("RAND")
     seed = int(constant_number(it.args[0], it.name, "the seed", -(1 << 63), (1 << 63) - 1))

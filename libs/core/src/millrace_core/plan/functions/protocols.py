@@ -1,6 +1,6 @@
-"""What a table of functions asks of the passes that type and lower expressions.
+"""What a table of functions needs from the passes that type and lower expressions.
 
-The passes know all tables; a table knows these two protocols alone.
+The passes know all tables; a table knows only these two protocols.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from millrace_core.plan.types.typed import Typed
 
 
 class Typing(Protocol):
-    """Types expressions bottom up. ``aggregate``: the call or clause in which no aggregate may stand."""
+    """Types expressions bottom up. ``aggregate``: the call or clause inside which no aggregate may stand."""
 
     ctx: Context
     aggregate: str | None
 
     def visit(self, node: exp.Expr) -> exp.Expr:
-        """The node with its type, or another in its place."""
+        """The node with its type, or another node to replace it."""
 
     def condition(self, node: exp.Expr) -> exp.Expr:
-        """The same of a condition."""
+        """The same for a condition."""
 
     def row_value(self, node: exp.Expr, clause: str) -> exp.Expr:
-        """The same of a value of one row: no aggregate stands in it."""
+        """The same for a value of one row, inside which no aggregate may stand."""
 
     def timestamp(self, side: exp.Expr, wanted: Typed) -> exp.Expr:
         """A typed side of a comparison as a time of this precision."""

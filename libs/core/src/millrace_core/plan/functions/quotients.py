@@ -1,7 +1,7 @@
-"""``cast(a / b AS <whole type>)`` of whole numbers: computed in whole numbers.
+"""``cast(a / b AS <whole type>)`` of whole numbers: calculated in whole numbers.
 
-As DOUBLEs, nanoseconds since 1970 lose their last digits, and ``cast(_tlocaltime/1000000 AS TIMESTAMP)``
-(seed 000's own examples) would be a millisecond early now and then.
+As DOUBLEs, nanoseconds since 1970 lose their last digits: ``cast(_tlocaltime/1000000 AS TIMESTAMP)`` (seed
+000's own example) would now and then be a millisecond early.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from millrace_core.plan.types.typed import BIGINT, Typed, number, typed, with_ty
 
 
 def whole_quotient(call: exp.Expr) -> exp.Expr | None:
-    """The division of a typed ``cast`` call that can be done in whole numbers; None if it is another call."""
+    """The division inside a typed ``cast`` call, if it can be done in whole numbers; else None."""
     division = call.expressions[0].unnest()
     if not isinstance(division, exp.Div) or not typed(call).type.info.integer:
         return None
@@ -26,7 +26,7 @@ def whole_quotient(call: exp.Expr) -> exp.Expr | None:
 def quotient(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """``left / right`` of two lowered BIGINTs, without its fraction; NULL for a division by zero."""
     by = exp.Nullif(this=right, expression=number(0))
-    # without the rest there is nothing to round, whichever way an engine rounds
+    # once the remainder is subtracted there is nothing to round, whichever way an engine rounds
     rest = exp.Mod(this=wrap(left.copy()), expression=by)
     even = exp.Paren(this=exp.Sub(this=wrap(left), expression=rest))
     return with_type(exp.IntDiv(this=even, expression=by.copy()), Typed(BIGINT))

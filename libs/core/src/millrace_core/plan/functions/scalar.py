@@ -1,8 +1,8 @@
 """The table of scalar functions: name -> arguments, type of the result, Spark SQL expression.
 
-It is made of the tables of numbers, text and times, and of what is left. A call's arguments come lowered
-(Spark expressions) and typed, save durations, which stay literals. What Spark alone has is an
-``exp.Anonymous`` with Spark's name.
+It consists of the tables for numbers, texts and times, and of the remaining functions. A call's arguments
+come lowered (Spark expressions) and typed, except durations, which stay literals. A function that only Spark
+has is an ``exp.Anonymous`` with Spark's name.
 """
 
 from __future__ import annotations
@@ -100,4 +100,4 @@ LATER = {
         "st_geomfromtext", "st_intersects", "st_makepoint", "st_touches",
     ), _GEOMETRY),
 }  # fmt: skip
-"""Functions of TDengine that Millrace knows by name only, and what to say of each."""
+"""Functions of TDengine that Millrace knows only by name, and what to say about each."""

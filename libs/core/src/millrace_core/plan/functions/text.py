@@ -1,4 +1,4 @@
-"""Scalar functions of text. Lengths and places count characters, save where the name says otherwise."""
+"""Scalar functions of text. Lengths and places count characters, except where the name says otherwise."""
 
 from __future__ import annotations
 
@@ -51,14 +51,15 @@ def _concat_ws(it: FunctionCall) -> exp.Expr:
 
 
 def _length(it: FunctionCall) -> exp.Expr:
-    """Bytes, as TDengine stores the text: an NCHAR has four for each character."""
+    """Bytes as TDengine stores the text: an NCHAR has four for each character."""
     if it.types[0].type.name == "NCHAR":
         return exp.Mul(this=exp.Length(this=it.args[0]), expression=number(4))
     return call("OCTET_LENGTH", it.args[0])
 
 
 def _substring(it: FunctionCall) -> exp.Expr:
-    """A place before the text's begin counts from its begin; place 0, or no length, gives the empty text."""
+    """A place before the start of the text counts as its start; place 0, or a length below 1, gives
+    the empty text."""
     this, start, *rest = it.args
     length = rest[0] if rest else None
     none: list[exp.Expr] = []
@@ -81,7 +82,7 @@ def _above_zero(node: exp.Expr) -> bool:
 
 
 def _trim(it: FunctionCall) -> exp.Expr:
-    """``trim(text[, what, side])``; ``what`` is taken off as a whole, as often as it stands there."""
+    """``trim(text[, what, side])``; ``what`` is removed as a whole, as often as it occurs there."""
     if len(it.args) == 1:
         return _without(it.args[0], SPACE, "both")
     what = re.escape(constant_text(it.args[1], it.name, "what is trimmed"))
@@ -94,20 +95,20 @@ def _without(found: exp.Expr, what: str, side: str) -> exp.Expr:
     if side != "trailing":
         found = call("REGEXP_REPLACE", found, text(f"^(?:{what})+"), text(""))
     if side != "leading":
-        # \\z: the end, where Java's $ is also before a last line break
+        # \\z is the end itself, while Java's $ also matches before a last line break
         found = call("REGEXP_REPLACE", found, text(rf"(?:{what})+\z"), text(""))
     return found
 
 
 def _cased(source: str, target: str) -> Function:
-    """Letters of ASCII only, as in TDengine: no text gets longer."""
+    """Changes letters of ASCII only, as in TDengine, so no text gets longer."""
     return Function(
         1, 1, same, lambda it: call("TRANSLATE", it.args[0], text(source), text(target)), ("text",)
     )  # fmt: skip
 
 
 def _ascii(it: FunctionCall) -> exp.Expr:
-    """The first byte; 0 of the empty text."""
+    """The first byte; 0 for the empty text."""
     first = call("CONV", exp.Substring(this=_hex(it.args[0]), start=number(1), length=number(2)),
                  number(16), number(10))  # fmt: skip
     empty = exp.EQ(this=wrap(it.args[0].copy()), expression=text(""))
@@ -121,7 +122,7 @@ def _hex(node: exp.Expr) -> exp.Expr:
 def _char(it: FunctionCall) -> exp.Expr:
     """The bytes of the numbers, each without leading zero bytes; NULLs are skipped.
 
-    Bytes that are not text must not stop a job: they become U+FFFD.
+    Bytes that are not valid text must not stop a job: they become U+FFFD.
     """
     parts: list[exp.Expr] = []
     for arg in it.args:
@@ -138,9 +139,9 @@ def _substring_index(it: FunctionCall) -> exp.Expr:
 
 
 def _find_in_set(it: FunctionCall) -> exp.Expr:
-    """The place of a text in a list (0: not there); the list's separator is a comma or a constant text.
+    """The place of a text in a list (0: not in it); the list's separator is a comma or a constant text.
 
-    As in TDengine the empty text is in the first place of any list, and the separator '' is the comma.
+    As in TDengine, the empty text is in the first place of any list, and the separator '' means a comma.
     """
     this, all_, *rest = it.args
     separator = (constant_text(rest[0], it.name, "the separator") if rest else "") or ","
@@ -173,7 +174,7 @@ def _bytes(node: exp.Expr) -> exp.Expr:
 
 
 def _crc32(it: FunctionCall) -> exp.Expr:
-    """Of the bytes of the text that a value is in TDengine: a BOOL is 1 or 0, a time that of its second."""
+    """The checksum of the value's text in TDengine: a BOOL is 1 or 0, a time has whole seconds."""
     this, type_ = it.args[0], it.types[0]
     if type_.type.name == "VARBINARY":
         return call("CRC32", this)
@@ -187,12 +188,13 @@ def _to_base64(it: FunctionCall) -> exp.Expr:
 
 
 def _from_base64(it: FunctionCall) -> exp.Expr:
-    """NULL for what is not so encoded. Bytes that are not text must not stop a job: they become U+FFFD."""
+    """NULL for texts that are not base64. Bytes that are not valid text must not stop a job: they
+    become U+FFFD."""
     return call("MAKE_VALID_UTF8", as_text(call("TRY_TO_BINARY", it.args[0], text("base64"))))
 
 
 def _digest(name: str) -> Function:
-    """Spark's function of that name over the text's bytes, in hexadecimal digits."""
+    """Spark's function of that name over the bytes of the text, as hexadecimal digits."""
     digits = DataType("VARCHAR", 40)
     return Function(1, 1, fixed(digits), lambda it: call(name, _bytes(it.args[0])), ("text",))
 
@@ -221,7 +223,7 @@ TEXT: dict[str, Function] = {
     "substring_index": Function(3, 3, same, _substring_index, ("text", "text", "integer")),
     "left": Function(2, 2, same, _left, ("text", "integer")),
     "right": Function(2, 2, same, spark("RIGHT"), ("text", "integer")),
-    # Spark, too, finds an empty text nowhere; each argument stands once, however deep calls are nested
+    # Spark does not find an empty text either; each argument stands once, however deeply calls are nested
     "replace": Function(3, 3, replace_type, replace, ("text",)),
     "repeat": Function(2, 2, repeat_type, repeat, ("text", "integer")),
     "position": Function(2, 2, fixed(BIGINT), spark("LOCATE"), ("text",)),

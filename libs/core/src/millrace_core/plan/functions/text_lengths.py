@@ -1,8 +1,9 @@
-"""How long the texts of a function's result can get, from what is known of its arguments when it is planned.
+"""How long the texts of a function's result can get, as far as its arguments tell during planning.
 
-A result's type is never too short for its values: what is stored under it is stored whole. VARCHAR(n) has n
-bytes, NCHAR(n) n characters; a result is NCHAR as soon as a text that goes into it is. Where nothing is known
-(``repeat`` by a column's value, ``group_concat``) the type is the longest that a column can have.
+The type of a result is never too short for its values: whatever is stored under it is stored whole.
+VARCHAR(n) has n bytes, NCHAR(n) has n characters; a result is NCHAR as soon as one of its texts is.
+If nothing is known (``repeat`` by a column's value, ``group_concat``), the type is the longest that
+a column can have.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from millrace_core.plan.types.typed import Typed, bytes_of, room, text_of
 
 LONGEST = DataType("VARCHAR", MAX_LENGTH)
 REPLACEMENT = 3
-"""Bytes of U+FFFD, which stands for each byte that is not text."""
+"""Bytes of U+FFFD, which replaces each byte that is not valid text."""
 _SIGN = {"zone": 1}
-"""Characters that a word of a time's format has besides its digits."""
+"""Characters that a word of a time's format has in addition to its digits."""
 
 
 def concat_type(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
@@ -31,7 +32,7 @@ def concat_ws_type(types: list[Typed], node: exp.Expr, precision: Precision) -> 
 
 
 def replace_type(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
-    """As long as the text with every place replaced; what is looked for may be as short as one character."""
+    """As long as if every place were replaced; the text looked for may be as short as one character."""
     whole, _, put = types
     made = [whole, put]
     length = room(whole)
@@ -60,7 +61,7 @@ def from_base64_type(types: list[Typed], node: exp.Expr, precision: Precision) -
 
 
 def char_type(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
-    """Each number has eight bytes at most."""
+    """Each number gives eight bytes at most."""
     return text_of(8 * REPLACEMENT * len(types), [])
 
 

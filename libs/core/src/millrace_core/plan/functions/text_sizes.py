@@ -1,7 +1,7 @@
-"""Functions that make long texts of short ones are bounded: no text is longer than a column's may be.
+"""Limits functions that can make long texts from short ones: no text is longer than a column's may be.
 
-Where types say that a result fits, nothing is added. Otherwise the query itself looks (before the text is
-made, where it can grow without a bound), and ends with an error that names the function.
+If the types show that a result fits, nothing is added. Otherwise the query itself checks the length (before
+it makes the text, where that can grow without bound), and ends with an error that names the function.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from millrace_core.plan.spark.pieces import as_text, call, refused, when
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, bytes_of, cast, fail, number, wrap
 
 MOST_INSIDE = 16
-"""Calls inside one another that are looked at while the query runs. Spark resolves one after the other from
-the inside, each by going through the whole query, and gives up at a hundred."""
+"""The most nested calls that are checked while the query runs. Spark resolves them one by one from the
+inside, going through the whole query each time, and gives up at a hundred."""
 _ROW = "_x"
 _LONGEST = MAX_LENGTH - 3
-"""Types that are as long as this, or longer, may have been cut off: an NCHAR's length counts four bytes."""
+"""Types that are at least as long as this may have been cut off: an NCHAR's length counts as four
+bytes each."""
 
 
 def fits(it: FunctionCall, rule: Rule) -> bool:
-    """Whether the types of the arguments say that the result is no longer than a text may be."""
+    """Whether the types of the arguments show that the result is no longer than a text may be."""
     return bytes_of(rule(it.types, it.node, it.precision)) < _LONGEST
 
 
 def within(
     at: exp.Expr, parts: dict[str, exp.Expr], body: Callable[[dict[str, exp.Expr]], exp.Expr]
 ) -> exp.Expr:
-    """``body`` over values that have names: each expression stands once, however often the body has it, so
-    that nested calls do not double each other.
+    """``body`` over named values. Each expression stands only once, however often the body uses it, so that
+    nested calls do not double each other.
 
-    :raises SqlError: TOO_LARGE for too many inside one another.
+    :raises SqlError: TOO_LARGE if too many are nested.
     """
     inner = (one for node in parts.values() for one in node.find_all(exp.Transform))
     level = 1 + max((one.meta.get("level", 0) for one in inner), default=0)
@@ -59,7 +60,7 @@ def within(
 
 
 def bounded(name: str, at: exp.Expr, made: exp.Expr) -> exp.Expr:
-    """A text that is some times as long as its arguments: looked at once it is made. ``at``: the call."""
+    """A text that is at most a few times as long as its arguments: checked once made. ``at``: the call."""
 
     def body(part: dict[str, exp.Expr]) -> exp.Expr:
         return _unless(name, _size(part["made"]), part["made"])
@@ -68,7 +69,7 @@ def bounded(name: str, at: exp.Expr, made: exp.Expr) -> exp.Expr:
 
 
 def repeat(it: FunctionCall) -> exp.Expr:
-    """:raises SqlError: TOO_LARGE for constants that make too long a text."""
+    """:raises SqlError: TOO_LARGE for constants that would make too long a text."""
     this, times = it.args
     if fits(it, repeat_type):
         return call("REPEAT", this, times)
@@ -92,7 +93,7 @@ def replace(it: FunctionCall) -> exp.Expr:
         this, what, put = part["this"], part["what"], part["put"]
         without = call("REPLACE", this.copy(), what.copy(), exp.Literal.string(""))
         gone = exp.Paren(this=exp.Sub(this=_size(this), expression=_size(without)))
-        # an empty text is found nowhere
+        # an empty text is never found
         each = exp.Nullif(this=_size(what), expression=number(0))
         share = exp.Div(this=cast(gone, DOUBLE), expression=wrap(each))
         size = exp.Add(this=_size(without), expression=exp.Mul(this=share, expression=_size(put)))
@@ -102,7 +103,7 @@ def replace(it: FunctionCall) -> exp.Expr:
 
 
 def grown(build: Callable[[FunctionCall], exp.Expr], rule: Rule) -> Callable[[FunctionCall], exp.Expr]:
-    """The function of which a result is at most some times as long as its arguments."""
+    """A function whose result is at most a few times as long as its arguments."""
     return lambda it: build(it) if fits(it, rule) else bounded(it.name, it.node, build(it))
 
 

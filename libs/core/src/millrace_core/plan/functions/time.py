@@ -1,4 +1,4 @@
-"""Scalar functions of times. Times are ticks; calendars and midnights are those of the query's time zone."""
+"""Scalar functions of times. Times are ticks; calendars and midnights follow the query's time zone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _truncated(time: exp.Expr, unit: int) -> exp.Expr:
 
 
 def _timetruncate(it: FunctionCall) -> exp.Expr:
-    """Days, weeks (which begin on Thursdays, as 1970-01-01 was one), months and years are those of the time
+    """Days, weeks (which begin on Thursdays, because 1970-01-01 was one), months and years follow the time
     zone, unless the third argument is 0."""
     time, unit, *rest = it.args
     if not isinstance(unit, DurationLiteral):
@@ -151,14 +151,14 @@ WEEK_MODES: tuple[tuple[bool, bool, bool], ...] = (
     (False, False, True), (True, False, False), (False, True, True), (True, True, False),
 )  # fmt: skip
 """For each mode of week(): whether weeks begin on Monday (else Sunday); whether the days before week 1 belong
-to the last week of the year before (else to week 0); whether week 1 is the first with four days in the year
-(else the first whole one). TDengine has them from MySQL."""
+to the last week of the previous year (else to week 0); whether week 1 is the first with four days in the year
+(else the first whole one). TDengine has the modes from MySQL."""
 
 
 def _week_number(days: exp.Expr, mode: int) -> exp.Expr:
     monday, last_year, four_days = WEEK_MODES[mode]
     passed = floor_mod(_plus(days.copy(), 3 if monday else 4), 7)
-    # the day of its week that decides to which year, and as which week, the week counts
+    # one day of its week decides to which year, and to which week of it, the week belongs
     decides = exp.Sub(this=_plus(wrap(days.copy()), 3 if four_days else 0), expression=passed)
     if last_year:
         of_year = exp.DayOfYear(this=date_of(exp.Paren(this=decides)))

@@ -1,7 +1,7 @@
 """TDengine's own joins. One relation *drives* them, the left of a LEFT join and the right of a RIGHT one.
 
-SEMI gives each driving row with one row that matches, ANTI the driving rows that nothing matches. ASOF and
-WINDOW match rows by how near their times are (``near.py``).
+SEMI gives each driving row with one row that matches it, ANTI gives the driving rows that nothing matches.
+ASOF and WINDOW match rows by how near their times are (``near.py``).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ KINDS = ("SEMI", "ANTI", "ASOF", "WINDOW")
 
 
 def read_joins(scope: Scope, ctx: Context) -> None:
-    """Note which relation drives the SELECT's join, and read the clause of one of these kinds.
+    """Note which relation drives the SELECT's join, if it is of one of these kinds, and read its clause.
 
-    :raises SqlError: at what such a join cannot have.
+    :raises SqlError: at anything that such a join cannot have.
     """
     joins = scope.select.args.get("joins") or []
     special = next((join for join in joins if (join.args.get("kind") or "").upper() in KINDS), None)
@@ -45,7 +45,7 @@ def read_joins(scope: Scope, ctx: Context) -> None:
 
 
 def lower_joins(scope: Scope, ctx: Context) -> None:
-    """Make Spark's joins of the SELECT's; their rows come in the order of the driving relation's."""
+    """Turn the SELECT's joins into Spark's; rows come in the order of the driving relation's rows."""
     pair = scope.found(Pair)
     if isinstance(pair, NearPair):
         lower_near(pair, scope)
@@ -56,7 +56,7 @@ def lower_joins(scope: Scope, ctx: Context) -> None:
 
 
 def _lower_anti(pair: Pair, scope: Scope) -> None:
-    """The rows of an outer join whose other side is missing: there its time is NULL, and only there."""
+    """Keep the rows of an outer join that lack the other side: only there is that side's time NULL."""
     assert pair.other.key is not None
     missing = exp.Is(this=pair.other.column(pair.other.key), expression=exp.Null())
     pair.join.set("kind", None)
@@ -64,7 +64,7 @@ def _lower_anti(pair: Pair, scope: Scope) -> None:
 
 
 def _lower_semi(pair: Pair, scope: Scope) -> None:
-    """The driving rows are numbered, joined, and of each the first of the rows that match is kept."""
+    """Number the driving rows, join them, and for each keep the first of the rows that match."""
     select, driving = scope.select, pair.driving
     names = used_columns(scope, driving)
     place = next(

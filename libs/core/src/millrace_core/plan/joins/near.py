@@ -1,9 +1,9 @@
-"""ASOF and WINDOW JOIN: the rows that match a driving row are a range of positions of the other relation.
+"""ASOF and WINDOW JOIN: the rows that match a driving row are a range of positions in the other relation.
 
-The other relation's rows are numbered in time, per group of equal columns. How many of them lie before an
-instant tells a running count over the rows of both relations; from such counts follow the first and the last
-position that match. So no two rows are compared that do not match, however long both relations are. Every
-level stands under the driving relation's own name, so that expressions over it mean the same.
+The other relation's rows are numbered in order of time, per group of equal columns. A running count over the
+rows of both relations tells how many of them lie before an instant; such counts give the first and the last
+position that match. So rows that do not match are never compared, however long both relations are. Every
+level has the driving relation's own name, so that expressions over it keep their meaning.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from millrace_core.plan.types.typed import BIGINT, Typed, cast, number, typed, w
 ROW, POSITION, LOW, HIGH, ALL = "_row", "_at", "_low", "_high", "_all"
 TIME, AT, SIDE = "_time", "_t", "_side"
 BEFORE, UP_TO = 0, 2
-"""Where a driving row stands among the other's (1) of its instant: it counts those before it, or them too."""
+"""Where a driving row is sorted among the other's rows (1) of its instant: it counts those before
+it, or these too."""
 
 
 def lower_near(pair: NearPair, scope: Scope) -> None:
-    """Make a join on positions of the SELECT's."""
+    """Turn the SELECT's join into a join on positions."""
     select = scope.select
     first = select.args["from_"].this
     driving_first = first.alias_or_name == pair.driving.alias
@@ -47,7 +48,7 @@ def _key(i: int) -> str:
 
 
 def _numbered(pair: NearPair, names: list[str], source: exp.Expr) -> exp.Select:
-    """The other relation's rows with their positions, from 1 on; rows that nothing can equal are left out."""
+    """The other relation's rows with their positions, from 1 on, without rows that cannot equal anything."""
     keys = [key for _, key in pair.keys]
     order = [ascending(node) for node in (pair.times[1].copy(), *time_order(pair.other))]
     position = over(exp.RowNumber(), keys, order)
@@ -91,7 +92,7 @@ class _Driving:
         return column(name, self.relation.alias)
 
     def _level(self, columns: dict[str, exp.Expr]) -> exp.Select:
-        """A level around what is made so far."""
+        """A level around what has been made so far."""
         named = [alias(name, node) for name, node in columns.items()]
         return exp.Select(expressions=named, from_=exp.From(this=rows_of(self.made, self.relation.alias)))
 
@@ -108,7 +109,7 @@ class _Driving:
         return exp.Select(expressions=named, from_=exp.From(this=self.source.copy()))
 
     def count(self, name: str, side: int, offset: int = 0) -> exp.Expr:
-        """How many of the other relation's rows lie before the driving time plus ``offset`` (or up to it)."""
+        """How many of the other relation's rows lie before (or at) the driving time plus ``offset``."""
         at: exp.Expr = self._column(TIME)
         if offset:
             at = exp.Add(this=at, expression=number(offset))
@@ -127,7 +128,7 @@ class _Driving:
         return self._column(name)
 
     def _others(self) -> exp.Select:
-        """The other relation's rows, as wide as the driving ones."""
+        """The other relation's rows, with as many columns as the driving ones."""
         keys = [key for _, key in self.pair.keys]
         columns: dict[str, exp.Expr] = {n: cast(exp.Null(), type_) for n, type_ in self.types.items()}
         columns |= {_key(i): key.copy() for i, key in enumerate(keys)}
@@ -136,7 +137,7 @@ class _Driving:
         return _where_known(exp.Select(expressions=named, from_=exp.From(this=self.other.copy())), keys)
 
     def rows(self) -> exp.Select:
-        """The driving rows, one for each position that matches, or one that matches nothing."""
+        """The driving rows: one for each position that matches, or a single one if nothing matches."""
         low, high = self._range()
         self.made = self._level({**self._handed(), LOW: low, HIGH: high})
         del self.types[ALL]
@@ -149,7 +150,7 @@ class _Driving:
         return self._level({**self._handed(), POSITION: position})
 
     def _range(self) -> tuple[exp.Expr, exp.Expr]:
-        """The first and the last position; the last lies before the first where nothing matches."""
+        """The first and the last position; if nothing matches, the last is before the first."""
         most = self.pair.most
         if self.pair.offsets is not None:
             low = _plus(self.count("_before", BEFORE, self.pair.offsets[0]), 1)

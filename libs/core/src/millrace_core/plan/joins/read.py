@@ -1,4 +1,4 @@
-"""What the clause of an ASOF or WINDOW JOIN says: on which time and by which equal columns rows match."""
+"""What the clause of an ASOF or WINDOW JOIN says: by which time and which equal columns rows match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
 
 
 def read_near(pair: Pair, scope: Scope, ctx: Context) -> NearPair:
-    """:raises SqlError: NOT_ALLOWED, INVALID_VALUE at what the join cannot have."""
+    """:raises SqlError: NOT_ALLOWED, INVALID_VALUE, at anything that the join cannot have."""
     join = pair.join
     asof = join.args["kind"] == "ASOF"
     _check_tables(pair, scope)
@@ -78,7 +78,7 @@ def _refused(pair: Pair, node: exp.Expr) -> Exception:
 
 
 def _relation(node: exp.Expr, pair: Pair) -> str | None:
-    """The relation whose columns alone the side reads."""
+    """The only relation whose columns the side reads; None if there is not exactly one."""
     tables = {found.table for found in own(node) if isinstance(found, exp.Column)}
     found = tables.pop() if len(tables) == 1 else None
     return found if found in (pair.driving.alias, pair.other.alias) else None
@@ -120,7 +120,7 @@ def _offsets(pair: Pair) -> tuple[int, int]:
 
 
 def used_columns(scope: Scope, relation: Relation) -> list[str]:
-    """The relation's columns that the SELECT reads, those of its order among them."""
+    """The relation's columns that the SELECT reads, including those that order it."""
     found = [node.name for node in time_order(relation)]
     found += [
         node.name for node in own(scope.select)
@@ -130,7 +130,7 @@ def used_columns(scope: Scope, relation: Relation) -> list[str]:
 
 
 def time_order(relation: Relation) -> list[exp.Column]:
-    """What tells the order of a relation's rows."""
+    """The columns that order a relation's rows."""
     assert relation.key is not None
     found = [relation.column(relation.key)]
     return [*found, relation.column("tbname")] if relation.many_tables else found

@@ -1,4 +1,4 @@
-"""``_qstart``, ``_qend`` and ``_qduration``: the range of time that WHERE leaves of a user's query."""
+"""``_qstart``, ``_qend`` and ``_qduration``: the time range that WHERE leaves for a user's query."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail,
 
 RANGE_COLUMNS = ("_qstart", "_qend", "_qduration")
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
-"""What stands for a side without a bound."""
+"""The ends of a range without bounds."""
 
 
 def range_column(node: exp.Column, timed: Relation) -> exp.Expr:
-    """The pseudo column, until the range is known; ``timed``: the table whose time is bounded."""
+    """The pseudo column, until the range is known; ``timed``: the table whose time the range bounds."""
     assert timed.key is not None
     if node.find_ancestor(exp.Where, exp.Join) is not None:
         raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} cannot be used in WHERE and ON", node)
@@ -26,7 +26,7 @@ def range_column(node: exp.Column, timed: Relation) -> exp.Expr:
 
 
 def set_range(scope: Scope, ctx: Context) -> None:
-    """Put the range's ends, inclusive, in place of the pseudo columns.
+    """Replace the pseudo columns by the ends of the range, which are inclusive.
 
     :raises SqlError: NOT_ALLOWED in a stream, whose ranges are those of its triggers.
     """
@@ -39,7 +39,7 @@ def set_range(scope: Scope, ctx: Context) -> None:
         first, last = _ends((draft.low, draft.high) if draft is not None else ([], []))
         lasted = min(last - first, LAST)
         value = {"_qstart": first, "_qend": last, "_qduration": lasted}[node.name]
-        # as a text: the digits of the least BIGINT are none without their sign
+        # as a text, because the digits of the least BIGINT are not a BIGINT without their sign
         node.replace(with_type(cast(text(str(value)), BIGINT), typed(node)))
 
 

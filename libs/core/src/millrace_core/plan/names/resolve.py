@@ -1,4 +1,4 @@
-"""Passes that find what names mean: tables, columns; and that name the result columns."""
+"""Passes that find what the names of tables and columns mean, and that name the result columns."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, fail, with_
 
 WINDOW_COLUMNS = ("_wstart", "_wend", "_wduration")
 MOST_COLUMNS = 4096
-"""Of a SELECT, as in TDengine."""
+"""The most result columns of a SELECT, as in TDengine."""
 NOT_YET = frozenset({"_irowts", "_isfilled", "_flow", "_fhigh", "_frowts"})
 
 
 def resolve_tables(scope: Scope, ctx: Context) -> None:
     """Give each relation of FROM and JOIN its name in the generated SQL, and note what it is.
 
-    :raises SqlError: UNKNOWN_TABLE, NO_DATABASE, or NOT_ALLOWED for a placeholder that does not fit here.
+    :raises SqlError: UNKNOWN_TABLE, NO_DATABASE, or NOT_ALLOWED for a placeholder that cannot stand here.
     """
     select = scope.select
     places: list[exp.Expr] = [select.args["from_"]] if select.args.get("from_") else []
@@ -99,7 +99,7 @@ def _table(node: exp.Table, scope: Scope, ctx: Context) -> Relation:
 
 def _replace(node: exp.Table, relation: str) -> None:
     place = position_of(node)
-    node.meta.update(line=place.line, col=place.column)  # of errors about its clause
+    node.meta.update(line=place.line, col=place.column)  # for errors about its clause
     for key in ("db", "catalog", "alias"):
         node.set(key, None)
     node.set("this", exp.to_identifier(relation, quoted=True))
@@ -157,7 +157,8 @@ def _placeholder_table(node: exp.Table, scope: Scope, ctx: Context) -> tuple[Sou
 
 
 def _trows(draft: SourceDraft, scope: Scope, ctx: Context) -> None:
-    """The trigger's own rows: bounded by the trigger type, cut down by PRE_FILTER, without WHERE or JOIN."""
+    """The trigger's own rows: bounded by the trigger type, filtered by PRE_FILTER; no WHERE or JOIN
+    is allowed."""
     select = scope.select
     where = select.args.get("where")
     if where is not None:
@@ -193,9 +194,9 @@ def _system_table(node: exp.Table, ctx: Context) -> Relation:
 
 
 def name_results(scope: Scope, ctx: Context) -> None:
-    """Every result column gets its name: the alias, or the text as written (lower case outside quotes).
+    """Give every result column its name: the alias, or the text as written (in lower case outside quotes).
 
-    In the SQL equal names are told apart by ``#2``.
+    In the SQL, ``#2`` and so on tells equal names apart.
 
     :raises SqlError: TOO_LARGE for more than :data:`MOST_COLUMNS`.
     """
@@ -228,13 +229,13 @@ def name_results(scope: Scope, ctx: Context) -> None:
 
 
 def _lower(text: str) -> str:
-    """Lower case, save what stands in quotes."""
+    """Lower case, except for what is in quotes."""
     parts = re.split(r"('[^']*'|\"[^\"]*\"|`[^`]*`)", text)
     return "".join(part if i % 2 else part.lower() for i, part in enumerate(parts))
 
 
 def resolve_columns(scope: Scope, ctx: Context) -> None:
-    """Every name becomes a column of a relation, a pseudo column, or a call of ``now``.
+    """Turn every name into a column of a relation, a pseudo column, or a call of ``now``.
 
     :raises SqlError: UNKNOWN_COLUMN or AMBIGUOUS_COLUMN, with the name's place.
     """
@@ -257,7 +258,7 @@ def resolve_columns(scope: Scope, ctx: Context) -> None:
 def _resolve_order(
     order: exp.Expr, projections: list[exp.Expr], aliases: dict[str, exp.Expr], distinct: bool
 ) -> None:
-    """In ORDER BY a number or a result's name or text means the result column."""
+    """In ORDER BY, a number, or a result's name or text, means the result column."""
     written: dict[exp.Expr, exp.Expr] = {}
     for projection in projections:
         written.setdefault(projection.this, projection)
@@ -282,7 +283,7 @@ def _resolve_order(
 
 
 def _resolve_groups(select: exp.Select) -> None:
-    """In GROUP BY and PARTITION BY a number means the result column, too."""
+    """In GROUP BY and PARTITION BY, too, a number means the result column."""
     group = select.args.get("group")
     for node in [*(group.expressions if group is not None else []), *(select.args.get("partition_by") or [])]:
         if isinstance(node, exp.Literal) and not node.is_string:
@@ -292,7 +293,7 @@ def _resolve_groups(select: exp.Select) -> None:
 
 
 def _resolve_aliases(clause: exp.Expr, aliases: dict[str, exp.Expr], scope: Scope) -> None:
-    """In GROUP BY and HAVING a result's name means its expression, unless a table has such a column."""
+    """In GROUP BY and HAVING, a result's name means its expression, unless a table has such a column."""
     for node in list(clause.find_all(exp.Column)):
         known = any(node.name in relation.columns for relation in scope.relations)
         if not known and not node.args.get("table") and node.name in aliases:
@@ -300,7 +301,7 @@ def _resolve_aliases(clause: exp.Expr, aliases: dict[str, exp.Expr], scope: Scop
 
 
 def named_relation(node: exp.Column, scope: Scope) -> Relation:
-    """The relation that the column's table means; :raises SqlError: UNKNOWN_TABLE, AMBIGUOUS_COLUMN."""
+    """The relation that the column's table name means; :raises SqlError: UNKNOWN_TABLE, AMBIGUOUS_COLUMN."""
     name = node.args["table"].name
     found = [relation for relation in scope.relations if name in relation.names]
     if not found:
@@ -314,7 +315,7 @@ def named_relation(node: exp.Column, scope: Scope) -> Relation:
 def _resolved(node: exp.Column, scope: Scope, ctx: Context) -> exp.Expr:
     name = node.name
     if isinstance(node.this, exp.Star) and node.parent is not None and node.parent.name == "count":
-        rows = named_relation(node, scope)  # count(t.*): an outer join may have made rows without one of t
+        rows = named_relation(node, scope)  # count(t.*): an outer join may add rows without a row of t
         return _keep(node, rows.column(rows.key or rows.visible[0]))
     relations = [named_relation(node, scope)] if node.args.get("table") else scope.relations
     found = [relation for relation in relations if name in relation.columns]

@@ -1,4 +1,4 @@
-"""The pass that makes columns of ``*``, and results of ``last(*)``, ``last(a, b)`` and ``cols(…)``."""
+"""The pass that expands ``*`` into columns, and ``last(*)``, ``last(a, b)`` and ``cols(…)`` into results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace_core.plan.types.typed import fail
 
 
 def expand_stars(scope: Scope, ctx: Context) -> None:
-    """``*``, ``t.*`` and ``last(*)`` become columns."""
+    """Replace ``*``, ``t.*`` and ``last(*)`` by columns."""
     found: list[exp.Expr] = []
     for projection in scope.select.expressions:
         found.extend(_expanded(projection, scope))
@@ -44,8 +44,8 @@ def _expanded(node: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
 
 
 def _arguments(argument: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
-    """What ``last(argument)`` is asked of: the star means columns only, not a super table's tags (TDengine,
-    ``multiResultFunctionStarReturnTags`` 0)."""
+    """The arguments that ``last(argument)`` stands for: a star means only columns, not a super table's tags
+    (in TDengine, ``multiResultFunctionStarReturnTags`` 0)."""
     starred = isinstance(argument, exp.Star) or isinstance(argument.this, exp.Star)
     for each in _expanded(argument, scope):
         if not (starred and each.name in _tags(each, scope)):
@@ -58,7 +58,7 @@ def _tags(column: exp.Expr, scope: Scope) -> set[str]:
 
 
 def _selected(call: exp.Expr, result: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
-    """The result columns of a ``cols`` call with one result, which may be ``*``."""
+    """The result columns of a ``cols`` call with a single result, which may be ``*``."""
     for each in _expanded(result, scope):
         bare = each.this if isinstance(each, exp.Alias) else each
         made: exp.Expr = call.copy()

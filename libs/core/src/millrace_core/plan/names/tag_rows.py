@@ -15,7 +15,8 @@ LIST = "_children"
 def tag_rows(node: exp.Table, table: Table, child: str | None, ctx: Context) -> tuple[Relation, exp.Subquery]:
     """The relation of a super table's children (or of one child), and the query that gives it.
 
-    :raises SqlError: NOT_ALLOWED for a table without tags, and in a stream, which must follow new tables.
+    :raises SqlError: NOT_ALLOWED for a table without tags, and in a stream, which would have to
+        follow new tables.
     """
     if not table.tags:
         raise fail(ErrorCode.NOT_ALLOWED, f"SELECT TAGS needs a super table; {node.name} has no tags", node)
@@ -29,7 +30,7 @@ def tag_rows(node: exp.Table, table: Table, child: str | None, ctx: Context) -> 
     all_types = table_columns(table)
     types = {name: all_types[name] for name in ("tbname", *(tag.name for tag in table.tags))}
     alias = f"_tags{ctx.number()}"
-    # one flat list: a UNION of as many SELECTs would be as deep as there are children
+    # one flat list: a UNION of SELECTs would be as deep as there are children
     given = [
         tuple(_constant(value) for value in _values(found))
         for found in children or [Child(table.db, table.name, "", (None,) * len(table.tags))]

@@ -1,1 +1,1 @@
-"""Series functions, which give many rows or look at neighbours: how they are typed and lowered."""
+"""Series functions, which give many rows or look at neighbouring rows: how they are typed and lowered."""

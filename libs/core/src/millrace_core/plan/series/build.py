@@ -1,7 +1,7 @@
-"""What each series function is in Spark's window functions.
+"""What each series function becomes in Spark's window functions.
 
-A build gets the levels, the function's argument (a column of the innermost level) and its constants, adds
-the columns that it needs, and says what its value is and which rows it keeps.
+A build function gets the levels, the function's argument (a column of the innermost level) and its constants.
+It adds the columns that it needs, and returns the value and which rows are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millrace_core.plan.levels import (
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, cast, number, typed, with_type
 
 SHORT = 8
-"""Rows that ``mavg`` adds up one by one: as fast as blocks."""
+"""Up to this many rows, ``mavg`` adds them one by one, which is as fast as blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class SeriesCall:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """``value``: the result, over the outermost level; ``keep``: whether it has a result for the row. A row
-    for which no function of the SELECT has one is left out. ``never``: rows that are left out anyway."""
+    """``value``: the result, over the outermost level; ``keep``: whether the row has a result. A row for
+    which no function of the SELECT has one is left out. ``never``: rows that are left out in any case."""
 
     value: exp.Expr
     keep: exp.Expr | None = None
@@ -62,8 +62,8 @@ Build = Callable[[SeriesCall], Built]
 
 
 def diff(call: SeriesCall) -> Built:
-    """The value less the last one before it that is not NULL. A difference that is too large for BIGINT wraps
-    around; what is negative is told by comparing, before that."""
+    """The value minus the last one before it that is not NULL. A difference too large for BIGINT wraps
+    around, so whether it is negative is decided by comparing the two values."""
     levels, option = call.levels, call.whole(0)
     previous = levels.add(1, levels.over(last_known(call.value.copy()), "before"))
     row = levels.add(1, levels.over(exp.RowNumber()))
@@ -98,7 +98,7 @@ def derivative(call: SeriesCall) -> Built:
 
 
 def csum(call: SeriesCall) -> Built:
-    """The sum of the values up to this row; rows without one have none."""
+    """The sum of the values up to this row; a row without a value has no sum."""
     levels = call.levels
     type_ = AGGREGATES["sum"].result([typed(call.value)], call.value)
     total = levels.add(1, levels.over(exp.Sum(this=cast(call.value.copy(), type_)), "so far"))
@@ -106,10 +106,10 @@ def csum(call: SeriesCall) -> Built:
 
 
 def mavg(call: SeriesCall) -> Built:
-    """The average of the last k values; none before the k-th. The rows have no NULLs.
+    """The average of the last k values; there is none before the k-th. The rows have no NULLs.
 
-    A frame of k rows would cost k steps a row. The rows lie in blocks of k: the last k rows are the last
-    ones of a block and the first ones of the next, whose sums grow row by row.
+    A frame of k rows would cost k steps for each row. So rows are put into blocks of k: the last k rows are
+    the last rows of one block and the first ones of the next, and the sums of both grow row by row.
     """
     levels, k = call.levels, call.whole(0)
     row = levels.add(1, levels.over(exp.RowNumber()))
@@ -134,8 +134,8 @@ OPERATORS: dict[str, type[exp.Binary]] = {
 
 
 def _state(call: SeriesCall) -> tuple[exp.Expr, exp.Expr]:
-    """The condition, NULL for NULL, and a column of level 1 that counts how often it was not met so far: it
-    is the same for all rows of a run."""
+    """The condition (NULL for NULL), and a column of level 1 that counts how often it has not been met so
+    far: the count is the same for all rows of a run."""
     operator, limit = call.constants[0], call.constants[1]
     assert isinstance(operator, str) and isinstance(limit, exp.Expr)
     met = exp.Paren(this=OPERATORS[operator](this=call.value.copy(), expression=limit.copy()))
@@ -144,7 +144,7 @@ def _state(call: SeriesCall) -> tuple[exp.Expr, exp.Expr]:
 
 
 def statecount(call: SeriesCall) -> Built:
-    """How many rows in a row meet the condition; -1 where it is not met."""
+    """How many consecutive rows meet the condition; -1 where it is not met."""
     met, run = _state(call)
     counted = exp.Count(this=when(met.copy(), number(1)), big_int=True)
     count = call.levels.add(2, call.levels.over(counted, "so far", within=[run]))
@@ -152,7 +152,7 @@ def statecount(call: SeriesCall) -> Built:
 
 
 def stateduration(call: SeriesCall) -> Built:
-    """For how long, in whole units, the condition has been met; -1 where it is not."""
+    """How long the condition has been met, in whole units; -1 where it is not met."""
     met, run = _state(call)
     unit = call.constants[2]
     ticks = duration_ticks(unit, call.precision) if isinstance(unit, exp.Expr) else 1
@@ -177,7 +177,7 @@ def _ranked(call: SeriesCall, order: list[exp.Ordered], last: int, skipped: int 
 
 
 def top(call: SeriesCall) -> Built:
-    """The k greatest values; of equal ones the earliest."""
+    """The k greatest values; of equal values the earliest."""
     return _ranked(call, [descending(call.value.copy()), *call.levels.ordered()], call.whole(0))
 
 
@@ -190,18 +190,18 @@ def tail(call: SeriesCall) -> Built:
 
 
 def sample(call: SeriesCall) -> Built:
-    """k rows, the same ones whenever the rows are the same."""
+    """k rows; the same ones as long as the rows are the same."""
     order = [ascending(call.levels.ticket()), *call.levels.ordered()]
     return _ranked(call, order, call.whole(0))
 
 
 def unique(call: SeriesCall) -> Built:
-    """The first row of each value; NULL is a value."""
+    """The first row of each value; NULL counts as a value."""
     first = call.levels.over(exp.RowNumber(), within=[call.value])
     row = call.levels.add(1, first)
     return Built(call.value.copy(), exp.EQ(this=row, expression=number(1)))
 
 
 def typed_value(built: Built, node: exp.Expr) -> exp.Expr:
-    """The value, of the type that the call has."""
+    """The value, with the type that the call has."""
     return with_type(cast(built.value.copy(), typed(node)), typed(node))

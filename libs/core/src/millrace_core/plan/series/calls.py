@@ -11,7 +11,7 @@ from millrace_core.plan.types.typed import fail, typed, with_type
 
 
 def type_series(typing: Typing, node: exp.Expr) -> exp.Expr:
-    """Check and type a call; ``meta["constants"]`` gets the values of its constant arguments.
+    """Check and type a call; the values of its constant arguments go into ``meta["constants"]``.
 
     :raises SqlError: INVALID_VALUE, TYPE_MISMATCH, NOT_ALLOWED.
     """

@@ -1,6 +1,6 @@
-"""The table of series functions: those that give many rows, or look at neighbouring ones.
+"""The table of series functions: those that give many rows, or look at neighbouring rows.
 
-Rules of names, arguments and company are TDengine 3.3.7's; what they give is in ``build.py``.
+The rules about names, arguments and company are TDengine 3.3.7's; what the functions give is in ``build.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millrace_core.plan.series import build
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, fail
 
 Reader = Callable[[exp.Expr, str], object]
-"""Reads a constant argument; gets what it is called, for the error."""
+"""Reads a constant argument; also gets the argument's name, for errors."""
 REQUIRED = object()
 
 
@@ -34,10 +34,11 @@ class Constant:
 class SeriesFunction:
     """One row of the table.
 
-    ``takes``/``accepted``: which types its first argument may have, and in words; ``constants``: the other
-    arguments. ``company``: which functions may stand beside it in a SELECT: those of the same word; None:
-    no other. ``known_only``: sees only rows whose value is not NULL. ``grouped``: gives its rows per group
-    and window too. ``timed``: needs the rows' time. ``build`` None: has a pass of its own.
+    ``takes``/``accepted``: which types its first argument may have, as a test and in words; ``constants``:
+    the other arguments. ``company``: a word; functions with the same word may stand together in a SELECT;
+    None: it must stand alone. ``known_only``: it sees only rows whose value is not NULL. ``grouped``: it
+    can also give rows for each group and window. ``timed``: it needs the rows' time. ``build`` None: it has
+    a pass of its own.
     """
 
     takes: Callable[[Typed], bool]

@@ -33,12 +33,12 @@ def when(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) 
 
 
 def refused(before: str, value: exp.Expr, after: str) -> exp.Expr:
-    """What ends the job where it is evaluated: a sentence with a value in it."""
+    """Ends the job when it is evaluated, with a sentence that contains a value."""
     return call("RAISE_ERROR", chain([text(before), as_text(value), text(after)]))
 
 
 def chain(parts: list[exp.Expr]) -> exp.Expr:
-    """``a || b || …``: NULL if one of them is."""
+    """``a || b || …``: NULL if one of them is NULL."""
     found = wrap(parts[0])
     for part in parts[1:]:
         found = exp.DPipe(this=found, expression=wrap(part))
@@ -51,12 +51,12 @@ def digits(value: exp.Expr, width: int) -> exp.Expr:
 
 
 def day_number(clock: exp.Expr, precision: Precision) -> exp.Expr:
-    """Days since 1970-01-01 of a wall clock in ticks."""
+    """Days since 1970-01-01, from a wall clock in ticks."""
     return floor_div(clock, SECONDS_PER_DAY * TICKS_PER_SECOND[precision])
 
 
 def in_day(clock: exp.Expr, precision: Precision) -> exp.Expr:
-    """Ticks since midnight of a wall clock in ticks."""
+    """Ticks since midnight, from a wall clock in ticks."""
     return floor_mod(clock, SECONDS_PER_DAY * TICKS_PER_SECOND[precision])
 
 
@@ -66,7 +66,7 @@ def date_of(days: exp.Expr) -> exp.Expr:
 
 
 def days_of(date: exp.Expr) -> exp.Expr:
-    """Days since 1970-01-01 of a date."""
+    """Days from 1970-01-01 to a date."""
     return cast(exp.DateDiff(this=date, expression=_epoch()), BIGINT)
 
 

@@ -1,4 +1,4 @@
-"""Trees to Spark SQL text."""
+"""Turns trees into Spark SQL text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARK = "\x00"
 
 
 class SparkSql(Spark):
-    """Spark SQL, with placeholders between marks so that constants can be put there."""
+    """Spark SQL, with placeholders between marks so that constants can replace them."""
 
     class Generator(SparkGenerator):
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Any]] = {
@@ -24,7 +24,7 @@ class SparkSql(Spark):
 
 
 def spark_text(tree: exp.Expr, pretty: bool = False) -> str:
-    """The text of a tree, all names quoted. Names are case sensitive: the session must be, too."""
+    """The text of a tree, with all names quoted. Names are case sensitive, so the session must be, too."""
     return tree.sql(SparkSql, identify=True, pretty=pretty)
 
 

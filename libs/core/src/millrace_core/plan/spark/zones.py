@@ -1,7 +1,7 @@
-"""Wall clocks in SQL: ticks of an instant as ticks of a zone's clock, and back; months on the calendar.
+"""Wall clocks in SQL: an instant's ticks as ticks of a zone's clock, and back; months on the calendar.
 
-Local ticks are those of the instant at which UTC's clock shows what the zone's clock shows. The expressions
-do not depend on the session's time zone.
+Local ticks are those of the instant at which a clock in UTC shows what the zone's clock shows. The
+expressions do not depend on the session's time zone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ MOST_MS = 9_000_000_000_000_000
 
 @lru_cache(maxsize=256)
 def constant_offset(timezone: str) -> int | None:
-    """Seconds that the zone is ahead of UTC; None if they changed since 1970 or change with the seasons."""
+    """Seconds that the zone is ahead of UTC; None if this has changed since 1970, or changes with
+    the seasons."""
     where = zone(timezone)
     offsets = {
         (datetime(year, month, 1, tzinfo=where).utcoffset() or timedelta()).total_seconds()
@@ -38,9 +39,9 @@ def local(time: exp.Expr, precision: Precision, timezone: str) -> exp.Expr:
 
 
 def instant(clock: exp.Expr, precision: Precision, timezone: str) -> exp.Expr:
-    """The instant at which the zone's clock shows this; of two the earlier one.
+    """The instant at which the zone's clock shows this time; the earlier one if there are two.
 
-    A reading that a clock put forward never shows counts as if it had not been put forward yet.
+    A time that the clock skips when it is put forward counts as if it had not been put forward yet.
     """
     return _moved(clock, precision, timezone, "TO_UTC_TIMESTAMP", -1)
 
@@ -53,7 +54,7 @@ def _moved(time: exp.Expr, precision: Precision, timezone: str, convert: str, si
         return exp.Paren(this=shifted) if offset else time
     unit, coarse = "MICROS", time
     if precision == "ms":
-        # beyond some 285,000 years Spark's microseconds would overflow, and stop the job
+        # beyond some 285,000 years, Spark's microseconds would overflow and stop the job
         unit, coarse = "MILLIS", exp.Mod(this=wrap(time), expression=number(MOST_MS))
     elif precision == "ns":
         coarse = floor_div(time, 1_000)
@@ -88,7 +89,7 @@ def first_of(month: exp.Expr, precision: Precision) -> exp.Expr:
 
 
 def months_later(clock: exp.Expr, months: int, precision: Precision) -> exp.Expr:
-    """The clock that many months on; the 31st becomes a shorter month's last day."""
+    """The clock so many months later; the 31st becomes the last day of a shorter month."""
     day = SECONDS_PER_DAY * TICKS_PER_SECOND[precision]
     midnight = _midnight(_months_on(_date(clock, precision), number(months)), precision)
     return exp.Paren(this=exp.Add(this=midnight, expression=floor_mod(clock.copy(), day)))

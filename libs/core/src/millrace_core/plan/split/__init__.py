@@ -1,1 +1,1 @@
-"""What makes several levels of one SELECT: aggregates, running aggregates, functions over a series."""
+"""What splits a SELECT into several levels: aggregates, running aggregates, and series functions."""

@@ -1,8 +1,8 @@
 """The pass that gives an aggregate query its two levels.
 
 Every aggregate query becomes ``SELECT <results over _agg> FROM (SELECT <groups>, <aggregates> … GROUP BY
-<groups>) AS _agg``. The inner level is what a set of triggers computes at once; the outer one can be joined
-to the triggers themselves, so that those without rows get theirs too.
+<groups>) AS _agg``. The inner level is what a set of triggers computes at once. The outer one can be joined
+to the triggers themselves, so that triggers without rows get their results too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from millrace_core.plan.windows.rows import WindowState
 AGG = "_agg"
 NEEDED = frozenset({"first", "last"})
 NULL_WITHOUT = frozenset({"sum", "avg", "min", "max", "spread", "stddev", "stddev_pop", "var_pop"})
-"""Aggregates that are NULL if there is no value, and do not make a row of that."""
+"""Aggregates that are NULL if there is no value, and do not make a row for that."""
 E = TypeVar("E", bound=exp.Expr)
 
 
@@ -57,7 +57,7 @@ def split_aggregates(scope: Scope, ctx: Context) -> None:
 
 
 def _each_row(scope: Scope, outer: exp.Select, split: _Split) -> None:
-    """An aggregate that gives an array (histogram) gives a row for each of its elements."""
+    """An aggregate that gives an array (histogram) gives one row for each element."""
     arrays = [node for node in split.inner if node.meta.get("rows")]
     if not arrays:
         return
@@ -89,7 +89,7 @@ def _refuse_having(select: exp.Select) -> None:
 
 
 def _carry(select: exp.Select, outer: exp.Select) -> None:
-    """What concerns the result goes to the outer level."""
+    """Move the clauses that concern the result to the outer level."""
     for key in ("distinct", "order", "limit", "offset"):
         outer.set(key, select.args.get(key))
         select.set(key, None)
@@ -99,15 +99,15 @@ def _carry(select: exp.Select, outer: exp.Select) -> None:
 
 @dataclass
 class _Split:
-    """An aggregate SELECT on its way to two levels."""
+    """An aggregate SELECT while it is split into two levels."""
 
     scope: Scope
     keys: list[exp.Expr]
     found: list[exp.Expr]
     inner: list[exp.Expr] = field(default_factory=list)
-    """Expressions of the inner level's columns, after the keys."""
+    """The expressions of the inner level's columns, which come after the keys."""
     _places: dict[exp.Expr, int] = field(default_factory=dict)
-    """Expression -> its place in ``inner``: with thousands of columns a search for each takes minutes."""
+    """Expression -> its place in ``inner``: with thousands of columns, searching for each takes minutes."""
     _key_places: dict[exp.Expr, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class _Split:
         return [exp.Alias(this=n.copy(), alias=exp.to_identifier(name, quoted=True)) for name, n in named]
 
     def _over_no_rows(self, outer: exp.Select) -> None:
-        """Without groups: one row over no rows if something counts, none otherwise (TDengine's default)."""
+        """Without groups: over no rows, one row if some aggregate counts, else none (TDengine's default)."""
         outer.meta["global"] = True
         if any(AGGREGATES[node.meta["aggregate"]].counts for node in self.found):
             outer.meta["always"] = True
@@ -158,8 +158,8 @@ class _Split:
         outer.where(exp.GT(this=rows, expression=number(0)), copy=False)
 
     def _only_values(self, outer: exp.Select) -> bool:
-        """Whether the SELECT gives nothing but values that need a value, first or last among them: where all
-        of these are NULL there is no row then (as TDengine has it for first and last)."""
+        """Whether the results are only aggregates that need a value, first or last among them. Then there is
+        no row if all of them are NULL (as in TDengine for first and last)."""
         names = {node.meta["aggregate"] for node in self.found}
         keys = {f"_k{i}" for i in range(len(self.keys))}
         used = {node.name for node in own(outer) if isinstance(node, exp.Column)}
@@ -172,7 +172,7 @@ class _Split:
         return column(f"_a{place}", AGG)
 
     def _placed(self, node: exp.Expr) -> exp.Expr | None:
-        """What stands for a part of an expression over the inner level's columns."""
+        """What replaces a part of an expression over the inner level's columns."""
         place = self._key_places.get(node)
         if place is not None:
             return _like(column(f"_k{place}", AGG), node)
@@ -191,7 +191,7 @@ class _Split:
         return None
 
     def _beside(self, node: exp.Column) -> exp.Expr:
-        """A column that is not grouped: fixed by the table it is grouped by, or picked with a row."""
+        """A column that is not grouped: either fixed by the grouping table, or picked along with a row."""
         relation = next((r for r in self.scope.relations if r.alias == node.table), None)
         draft = relation.draft if relation else None
         table = draft.table if draft else None
@@ -199,7 +199,7 @@ class _Split:
         fixed = table is not None and (table.tag(node.name) is not None or node.name == "tbname")
         pair = self.scope.found(NearPair)
         if pair is not None and pair.offsets is not None and relation is pair.driving:
-            return exp.AnyValue(this=node.copy())  # grouped by its rows
+            return exp.AnyValue(this=node.copy())  # its rows are the groups
         if fixed and draft is not None and ("tbname" in names or draft.child or draft.own_table):
             chosen = exp.AnyValue(this=node.copy())
             chosen.meta["fixed"] = True

@@ -1,8 +1,8 @@
-"""Aggregate functions over rows in their order: elapsed, twa, irate, leastsquares.
+"""Aggregate functions over ordered rows: elapsed, twa, irate, leastsquares.
 
-They get columns of window functions over the rows of a partition, before these are grouped (:data:`PARTS`),
-on two levels for all calls together. Under INTERVAL the rows of all windows are seen, so that twa and elapsed
-know what lies beside a window; other windows are partitions of their own.
+They read columns of window functions over the rows of a partition, made before these are grouped
+(:data:`PARTS`), on two levels for all calls together. Under INTERVAL the rows of all windows are seen, so
+that twa and elapsed know what lies beside a window; other windows are partitions of their own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST = 1e308
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The columns for the calls over one value, told apart by ``number``."""
+    """The columns for the calls over one value; ``number`` tells the values apart."""
 
     rows: SelectedRows
     number: int
@@ -50,7 +50,7 @@ class Steps:
         return self.rows.column(self.name(part))
 
     def value(self, value: exp.Expr) -> dict[str, exp.Expr]:
-        """The first level: the value, and its time, which is NULL where the value is."""
+        """The first level: the value, and its time (NULL where the value is NULL)."""
         time = when((known(value), self.rows.time.copy()))
         return {self.name("v"): cast(value.copy(), DOUBLE), self.name("t"): time}
 
@@ -71,8 +71,8 @@ PARTS: dict[str, Callable[[Steps], exp.Expr]] = {
     "high": lambda steps: steps.rows.whole(exp.Max(this=steps.rows.time.copy())),
 }  # fmt: skip
 """Columns of the second level: the number of a row among those with a value (NULL for others); time and value
-of the one with a value before it (``pt``, ``pv``) and after it (``nt``, ``nv``); the partition's first and
-last time."""
+of the nearest row with a value before it (``pt``, ``pv``) and after it (``nt``, ``nv``); the partition's
+first and last time."""
 
 
 def _minus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
@@ -88,7 +88,7 @@ def _times(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def _per(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """A quotient of DOUBLEs, NULL for a division by zero."""
+    """A quotient of DOUBLEs; NULL for a division by zero."""
     by = exp.Nullif(this=cast(right.copy(), DOUBLE), expression=number(0))
     return exp.Paren(this=exp.Div(this=cast(left.copy(), DOUBLE), expression=by))
 
@@ -98,7 +98,7 @@ def _sum(value: exp.Expr) -> exp.Expr:
 
 
 def _window(name: str, rows: SelectedRows) -> exp.Expr:
-    """``_wstart`` or ``_wend``; the pass for windows puts the expression there."""
+    """``_wstart`` or ``_wend``; the pass for windows replaces it by the expression."""
     return with_type(column(name), Typed(TIMESTAMP, typed(rows.time).precision))
 
 
@@ -106,8 +106,8 @@ def _window(name: str, rows: SelectedRows) -> exp.Expr:
 
 
 def _elapsed(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
-    """From the first row to the last; under INTERVAL windows count in full, save before the first and after
-    the last row of all."""
+    """From the first row to the last. Under INTERVAL windows count in full, except before the very first and
+    after the very last row."""
     rows = steps.rows
     if not (isinstance(it.value, exp.Column) and it.value.name == rows.relation.key):
         raise fail(ErrorCode.NOT_ALLOWED, "elapsed takes the time column", it.value)
@@ -135,9 +135,9 @@ def _between(at: exp.Expr, t0: exp.Expr, v0: exp.Expr, t1: exp.Expr, v1: exp.Exp
 
 
 def _twa(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
-    """The area under the lines between the points, by the time from the first to the last; one point gives
-    its value. Under INTERVAL the lines to the points beside a window count as far as its first and last
-    instant, as in TDengine."""
+    """The area under the lines between the points, divided by the time from the first point to the last; a
+    single point gives its value. Under INTERVAL, the lines to the points beside a window count up to its
+    first and last instant, as in TDengine."""
     rows = steps.rows
     t, v, pt, pv = (steps.column(name) for name in ("t", "v", "pt", "pv"))
     low, high, after = t, t, None
@@ -163,8 +163,8 @@ def _twa(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
 
 
 def _irate(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
-    """Growth per second between the last two values; a value below the one before counts from 0, as that of
-    a counter that began anew. One value alone gives 0."""
+    """Growth per second between the last two values. A value below the one before it counts from 0, like a
+    counter that was reset. A single value gives 0."""
     counted = steps.column("c")
     t, v, pt, pv = (steps.column(name) for name in ("t", "v", "pt", "pv"))
     grown = when((exp.GTE(this=v.copy(), expression=pv.copy()), _minus(v, pv)), default=v.copy())
@@ -182,7 +182,7 @@ def _irate(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
 
 
 def _leastsquares(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
-    """The line through (start, first value), (start + step, second value), … as a text; NULL for less than
+    """The line through (start, first value), (start + step, second value), … as a text; NULL for fewer than
     two values. Rows of a window have consecutive numbers, so that their slope is that over ``x``."""
     start, step = (
         constant_number(node, it.name, what, -MOST, MOST)
@@ -204,7 +204,7 @@ def _real(value: float) -> exp.Expr:
 
 
 def _six(value: exp.Expr) -> exp.Expr:
-    """Six digits; what rounds to zero has no sign, whichever side of it the computer came out on."""
+    """Six digits. What rounds to zero has no sign, on whichever side of zero the computer came out."""
     near = exp.Round(this=value.copy(), decimals=number(6))
     return call("FORMAT_STRING", text("%.6f"), _plus(near, cast(number(0), DOUBLE)))
 
@@ -217,11 +217,11 @@ _BUILT: dict[str, tuple[Build, tuple[str, ...], tuple[str, ...]]] = {
     "irate": (_irate, ("c", "pt", "pv"), ()),
     "leastsquares": (_leastsquares, ("c",), ()),
 }
-"""How each is built, the parts that it needs, and those that it needs under INTERVAL besides."""
+"""For each function: how it is built, the parts it needs, and those it needs in addition under INTERVAL."""
 
 
 def lower_running(scope: Scope, ctx: Context) -> None:
-    """Build the calls of such functions; before the pass for windows for INTERVAL, behind it for others."""
+    """Build the calls of these functions: under INTERVAL before the pass for windows, otherwise after it."""
     select = scope.select
     window = select.args.get("window_clause")
     interval = window is not None

@@ -1,4 +1,4 @@
-"""The pass that makes series functions nested SELECTs with window functions."""
+"""The pass that turns series functions into nested SELECTs with window functions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from millrace_core.plan.windows.filling import Filling
 
 
 def lower_series(scope: Scope, ctx: Context) -> None:
-    """Give a SELECT with series functions its levels; one without them is left as it is.
+    """Give a SELECT with series functions its levels; leave any other as it is.
 
-    :raises SqlError: NOT_ALLOWED where a function cannot stand, or not beside the others.
+    :raises SqlError: NOT_ALLOWED where a function cannot stand, or cannot stand beside the others.
     """
     select = scope.select
     calls = series_calls(scope)
@@ -50,7 +50,7 @@ def lower_series(scope: Scope, ctx: Context) -> None:
 
 
 def series_calls(scope: Scope) -> list[exp.Expr]:
-    """The series functions of the SELECT, checked: they stand in its results, beside what they may.
+    """The series functions of the SELECT, checked: they stand in its results, and beside what they may.
 
     :raises SqlError: NOT_ALLOWED.
     """
@@ -98,13 +98,13 @@ def _keys(scope: Scope, calls: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _outer(scope: Scope, levels: Levels, keys: list[exp.Expr], built: dict[exp.Expr, Built]) -> exp.Select:
-    """The outermost level: the results, their order and limits."""
+    """The outermost level: the results, with their order and limits."""
     select = scope.select
     order = select.args.get("order")
     outer = exp.Select(expressions=select.expressions)
 
     def placed(node: exp.Expr) -> exp.Expr | None:
-        """What stands for a part of an expression over the columns of the levels."""
+        """What replaces a part of an expression over the columns of the levels."""
         if node.meta.get("series"):
             return typed_value(built[node], node)
         return levels.base(node) if node in keys or isinstance(node, exp.Column) else None
@@ -119,7 +119,7 @@ def _outer(scope: Scope, levels: Levels, keys: list[exp.Expr], built: dict[exp.E
 
 
 def _filter(outer: exp.Select, built: list[Built]) -> None:
-    """Keep the rows for which one of the functions has a result."""
+    """Keep the rows for which at least one of the functions has a result."""
     never = built[0].never
     if never is not None:
         outer.where(exp.Not(this=exp.Paren(this=never.copy())), copy=False)

@@ -1,8 +1,9 @@
 """Plans of OUTPUT_SUBTABLE and TAGS: names and tags of a stream's output tables, over its grouping columns.
 
-Whatever can be told without a group's values is refused when the stream is made: the kind of an expression, a
-constant that its tag cannot hold. What only a group's values tell (a number beyond the tag's range, a text
-that is too long) is told with the group, so that its results are refused and nothing is stored that is cut.
+Whatever can be known without a group's values is refused when the stream is made: an expression of the wrong
+kind, a constant that its tag cannot hold. What depends on a group's values (a number beyond the tag's range,
+a text that is too long) is reported with the group. Then its results are refused, so that nothing is stored
+that has been cut.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from millrace_core.plan.types.constants import constant
 from millrace_core.plan.types.typed import Typed, fail, number, typed, with_type, wrap, written
 
 SHOWN = 64
-"""Characters of a value that an error shows."""
+"""The most characters of a value that an error shows."""
 VOLATILE = ("now", "today", "rand")
-"""Functions that would give a group another name each time."""
+"""Functions that would give a group a different name each time."""
 
 
 class OutputPlaces(NamedTuple):
@@ -47,7 +48,7 @@ class OutputPlaces(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Lowered:
-    """An expression over ``_grp``. ``place``: where it begins."""
+    """An expression over ``_grp``. ``place``: where it begins in the statement."""
 
     node: exp.Expr
     place: Position
@@ -66,11 +67,11 @@ def plan_output(
 ) -> OutputPlan:  # fmt: skip
     """Plan OUTPUT_SUBTABLE and TAGS: expressions over the grouping columns, by name, ``%%n`` or ``%%tbname``.
 
-    ``places``: for errors; else those of the spec. ``precision``: that of the output
-    table; else its database's in the catalog, or that of the trigger table.
+    ``places``: for errors; if not given, those of the spec. ``precision``: that of the output table; if not
+    given, that of its database in the catalog, or else that of the trigger table.
 
-    Tags of an output that ``converts`` are given as their expressions give them: whoever has the values
-    converts them. The tag of the groups' ids is left to the caller.
+    If the output ``converts``, tags are given as their expressions give them: whoever has the values converts
+    them. The tag of the groups' ids is left to the caller.
 
     :raises SqlError: for a name that is not a grouping column, an unknown function, a type that does not fit,
         or a constant that its tag cannot hold.
@@ -104,7 +105,7 @@ def plan_output(
 
 
 def _places_in(spec: StreamSpec, output: Output) -> OutputPlaces:
-    """Without TAGS the tags are the grouping columns, which stand nowhere as expressions."""
+    """Without TAGS the tags are the grouping columns, which do not stand in the statement as expressions."""
     tags = spec.places.tags or (START,) * len(output.tags)
     return OutputPlaces(spec.places.subtable or START if output.subtable is not None else None, tags)
 
@@ -119,7 +120,7 @@ def _named(node: exp.Expr, name: str) -> exp.Expr:
 def _name(
     spec: StreamSpec, output: Output, ctx: Context, places: OutputPlaces
 ) -> tuple[exp.Expr, str | None]:
-    """The name, and what it is where it is the same for all groups."""
+    """The expression for the name, and the name itself if it is the same for all groups."""
     if output.subtable is None:
         return exp.Cast(this=exp.Null(), to=exp.DataType.build("STRING", dialect="spark")), None
     place = places.subtable or Position(1, 1)
@@ -127,7 +128,7 @@ def _name(
     if not made.type.text:
         message = f"OUTPUT_SUBTABLE must give text, not {made.type.type}"
         raise made.refused(ErrorCode.TYPE_MISMATCH, message)
-    # a distinct name says which group it is of
+    # a distinct name contains the group
     same = isinstance(made.node, exp.Literal) and (output.naming == "given" or not spec.grouped)
     fixed = made.node.name if same else None
     return exp.Substring(this=made.node, start=number(1), length=number(MAX_NAME)), fixed
@@ -137,8 +138,8 @@ def _name(
 
 
 def _tag(tag: OutputTag, made: _Lowered, precision: Precision) -> tuple[exp.Expr, exp.Expr | None]:
-    """The tag's value, NULL where it cannot hold it; and what to say of that, NULL where it can. None: it
-    always can."""
+    """The tag's value, NULL if the tag cannot hold it; and a text that says so, NULL if it can. None instead
+    of the text: it always can."""
     wanted = Typed(tag.column.type, precision if tag.column.type == TIMESTAMP else None)
     if not _gives(made, wanted):
         only = ", which only a grouping tag of type JSON gives" if wanted.type.name == "JSON" else ""
@@ -161,7 +162,7 @@ def _tag(tag: OutputTag, made: _Lowered, precision: Precision) -> tuple[exp.Expr
 
 
 def _gives(made: _Lowered, wanted: Typed) -> bool:
-    """Whether an expression of this type can give a value of the wanted one at all, without a CAST."""
+    """Whether an expression of this type can give any value of the wanted type without a CAST."""
     source = made.type
     if source.null:
         return True
@@ -181,7 +182,8 @@ def _gives(made: _Lowered, wanted: Typed) -> bool:
 
 
 def _loses(value: exp.Expr, source: Typed, wanted: Typed) -> exp.Expr | None:
-    """Whether the tag cannot hold the value; None: it holds all of this type. A text is the value as text."""
+    """Whether the tag cannot hold the value; None: it can hold all of this type. For a text tag,
+    ``value`` is a text."""
     if source.null:
         return None
     if wanted.text:
@@ -201,7 +203,7 @@ def _loses(value: exp.Expr, source: Typed, wanted: Typed) -> exp.Expr | None:
 
 
 def _constant(node: exp.Expr) -> int | float | str | None:
-    """The value of a constant expression; None: it is none, or one that is not looked into."""
+    """The value of a constant expression; None if it is not constant, or of a form that is not examined."""
     whole = constant(node)
     if whole is not None:
         return whole
@@ -261,7 +263,7 @@ def _grouping_placeholder(node: exp.Expr, ctx: Context) -> exp.Expr:
 
 
 def _of_group(node: exp.Expr, name: str, type_: Typed) -> exp.Expr:
-    """A column of ``_grp`` in the node's place."""
+    """A column of ``_grp``, to replace the node."""
     made = with_type(column(name, "_grp"), type_)
     place = position_of(node)
     made.meta.update(line=place.line, col=place.column)

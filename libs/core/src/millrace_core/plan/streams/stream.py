@@ -26,7 +26,7 @@ from millrace_core.wire.events import TriggerEvent
 from millrace_core.wire.rows.decoded import polars_type
 
 SHARED = ("_tgrpid", "_tlocaltime")
-"""Placeholders of every trigger type that are columns of the trigger relation."""
+"""Placeholders of every trigger type; they are columns of the trigger relation."""
 
 
 def allowed_placeholders(spec: StreamSpec) -> dict[str, Typed]:
@@ -48,7 +48,8 @@ def _precision(spec: StreamSpec) -> Precision:
 
 
 def grouping_types(spec: StreamSpec) -> list[Typed]:
-    """The types of a group's key: of the grouping columns, then of what divides their rows."""
+    """The types of a group's key: those of the grouping columns, then those of the keys that divide
+    their rows."""
     found: list[Typed] = []
     for name in spec.partition:
         tag = spec.source.table.tag(name) if spec.source else None
@@ -59,7 +60,7 @@ def grouping_types(spec: StreamSpec) -> list[Typed]:
 
 
 def trows_bounds(trigger: Trigger) -> TimeBounds:
-    """Which of a group's rows are the trigger's, by their times; without bounds the log tells."""
+    """The times that tell which of a group's rows are the trigger's; without bounds, the log tells."""
     moment = type_of(trigger).moment
     begin, end = moment.begin, moment.end
     return (
@@ -69,8 +70,8 @@ def trows_bounds(trigger: Trigger) -> TimeBounds:
 
 
 def trows_condition(spec: StreamSpec) -> str | None:
-    """What the rows of ``%%trows`` meet besides their times: PRE_FILTER, that the trigger counts them, and
-    that their keys are the group's."""
+    """What the rows of ``%%trows`` must meet besides their times: PRE_FILTER, that the trigger counts them,
+    and that their keys are those of the group."""
     conditions = [f"({spec.options.pre_filter.sql})"] if spec.options.pre_filter else []
     if columns := type_of(spec.trigger).counted(spec.trigger):
         counted = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in columns)
@@ -104,7 +105,7 @@ def plan_stream(spec: StreamSpec, definitions: Definitions) -> Plan:
 
 
 def _place(query: str, position: Position, pieces: Sequence[Piece]) -> Position | None:
-    """Where in the statement that stands which is at ``position`` of the query."""
+    """Where in the statement the character stands that is at ``position`` in the query."""
     lines = query.split("\n")[: position.line - 1]
     offset = sum(map(len, lines)) + len(lines) + position.column - 1
     piece = next((one for one in reversed(pieces) if one.begin <= offset), None)
@@ -115,7 +116,8 @@ def _place(query: str, position: Position, pieces: Sequence[Piece]) -> Position 
 
 
 def context_of(spec: StreamSpec, catalog: Catalog) -> Context:
-    """``now`` is the moment of the trigger, so that a repeated calculation gives the same rows."""
+    """The context of a stream's query: ``now`` is the moment of the trigger, so that repeated
+    calculations agree."""
     precision = _precision(spec)
     database = spec.database or spec.db
     if spec.source is None and database in catalog.databases:
@@ -138,7 +140,7 @@ def context_of(spec: StreamSpec, catalog: Catalog) -> Context:
 
 
 def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.DataFrame:
-    """The relation ``_trig``: one row per event, ``_tid`` int32 its index.
+    """The relation ``_trig``: one row per event; ``_tid`` (int32) is the event's index.
 
     ``_tgrpid``, ``_tlocaltime`` (ns), the placeholders of the trigger type (others NULL), the grouping
     columns' values ``_g1`` …, and ``_tbname`` (the group's table, NULL where it is not one table).
@@ -160,6 +162,7 @@ def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.Dat
 
 
 def columns() -> tuple[str, ...]:
-    """The columns of the trigger relation that every stream has, besides ``_tid``; NULL where it has none."""
+    """The columns of every stream's trigger relation, except ``_tid``; NULL where the stream has no
+    such value."""
     names = [one.name for known in trigger_types() for one in known.moment.placeholders]
     return tuple(dict.fromkeys((*SHARED, *names)))

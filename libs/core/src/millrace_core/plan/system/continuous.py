@@ -1,4 +1,4 @@
-"""IoTDB's continuous queries in information_schema: beside streams, and in a table of their own."""
+"""IoTDB's continuous queries in information_schema: next to streams, and in a table of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS: dict[str, DataType] = {
     "result_rows": BIGINT, "last_instant": TIMESTAMP, "next_instant": TIMESTAMP, "last_ended": TIMESTAMP,
     "last_took_ms": BIGINT,
 }  # fmt: skip
-"""``last_instant``: the last one that is done; ``runs_skipped``: instants that DISCARD has left out."""
+"""``last_instant``: the last instant that is done; ``runs_skipped``: instants that DISCARD has skipped."""
 
 
 def _told(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[tuple[ContinuousQuery, QueryRuns]]:
@@ -32,7 +32,7 @@ def _told(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[tuple[Continu
 
 
 def state_of(told: QueryRuns) -> str:
-    """Failed while its last run has."""
+    """Failed as long as its last run has failed."""
     return "Failed" if told.message else "Running"
 
 
@@ -51,7 +51,7 @@ def queries(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[dict[str, o
 
 
 def as_streams(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[dict[str, object]]:
-    """Their rows of ``ins_streams``: of no database. A run is a calculation."""
+    """The rows of continuous queries in ``ins_streams``, with no database. A run counts as a calculation."""
     for query, told in _told(catalog, runs):
         yield {
             "stream_name": query.name, "create_time": query.created, "stream_id": f"{query.uid:x}",
@@ -62,7 +62,7 @@ def as_streams(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[dict[str
 
 
 def counters(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[dict[str, object]]:
-    """Those of the counters of streams that a continuous query has; the gateway counts them."""
+    """Those counters of streams that a continuous query has, too; the gateway counts them."""
     for query, told in _told(catalog, runs):
         values = {
             "calculations": told.succeeded, "failures": told.failed, "result_rows": told.rows,

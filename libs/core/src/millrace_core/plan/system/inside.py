@@ -1,5 +1,5 @@
-"""Who may look into a stream: what it counts, what it waits for and why it fails come of the rows that it
-reads. Its definition and its state are for everybody who may know of its database."""
+"""Who may look inside a stream: what it counts, what it waits for and why it fails depend on the rows that it
+reads. Everybody who may know of its database may see its definition and its state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from millrace_core.privileges import Need, may
 
 
 def looks_into(catalog: Catalog, user: str, spec: StreamSpec) -> bool:
-    """Whether the user may read all that the stream reads."""
+    """Whether the user may read everything that the stream reads."""
     return may(catalog, user, (Need("read", db, table=name) for db, name in read_by(spec)))
 
 
 def for_reader(news: News, catalog: Catalog, user: str) -> News:
-    """What the services tell, without what is inside of streams that the user may not look into."""
+    """What the services report, without the insides of streams that the user may not look into."""
     closed = frozenset(
         entry.spec.uid for entry in catalog.streams.values() if not looks_into(catalog, user, entry.spec)
     )

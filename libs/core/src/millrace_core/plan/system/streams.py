@@ -1,4 +1,4 @@
-"""The tables of information_schema that tell of streams: their state, tasks, counters, recalculations."""
+"""The tables of information_schema about streams: their state, tasks, counters and recalculations."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _INT = DataType("INT")
 _TEXT = DataType("VARCHAR", 2048)
 _DOUBLE = DataType("DOUBLE")
 FAR = 253_402_300_799_000
-"""The end of the year 9999 in ms: a range that reaches further has no end there."""
+"""The end of the year 9999 in ms: a range that reaches further is shown without an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the services tell of streams. ``behind``: stream uid -> messages of the trigger table that are
-    stored and not yet evaluated. ``failures``: (uid, slot; None: the calculation) -> why it failed.
-    ``instance``: the process of trigger-svc. ``runs``: of continuous queries. ``closed``: streams (uids)
-    whose counters are not for who asks."""
+    """What the services report about streams. ``behind``: stream uid -> messages of the trigger table that
+    are stored, but not yet evaluated. ``failures``: (uid, slot; None: the calculation) -> why it failed.
+    ``instance``: the process of trigger-svc. ``runs``: those of continuous queries. ``closed``: streams
+    (uids) whose counters whoever asks may not see."""
 
     statuses: Statuses = field(default_factory=dict)
     recalculations: Sequence[Recalculation] = ()
@@ -46,7 +46,7 @@ class News:
     closed: frozenset[int] = frozenset()
 
     def status_of(self, entry: StreamEntry) -> tuple[str, str]:
-        """(status, message); a stream that nobody has told of is ``Init``."""
+        """(status, message); a stream about which nobody has reported anything is ``Init``."""
         return self.statuses.get((entry.spec.db, entry.spec.name), ("Init", ""))
 
 
@@ -77,11 +77,11 @@ STREAM_TABLES: dict[str, dict[str, DataType]] = {
     },
     "ins_continuous_queries": continuous.COLUMNS,
 }  # fmt: skip
-"""Columns of each table. Of streams' tables the first ones are those of TDengine 3.3.7, under its names."""
+"""Columns of each table. In tables of streams TDengine 3.3.7's columns come first, with its names."""
 
 
 def stream_rows(name: str, catalog: Catalog, news: News) -> list[SystemRow]:
-    """The rows of one of :data:`STREAM_TABLES`; cells that are missing are NULL."""
+    """The rows of one of :data:`STREAM_TABLES`; missing cells are NULL."""
     return list(_ROWS[name](catalog, news))
 
 
@@ -92,13 +92,13 @@ COUNTED = (
 )  # fmt: skip
 """The columns of ``ins_streams`` that are counted."""
 _ABSENT = {"sum": 0, "latest": None, "earliest": None}
-"""What a counter is that nobody has counted."""
+"""The value of a counter that nobody has counted."""
 
 
 def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
-    """``rows_unused``, ``rows_dropped``, ``notify_dropped``: over all causes, which ins_stream_counters tells
-    apart. ``events_waiting``: sent by trigger-svc, and not yet calculated. ``recalculations``: with and
-    without a request."""
+    """``rows_unused``, ``rows_dropped``, ``notify_dropped``: totals over all causes; ins_stream_counters
+    shows each cause. ``events_waiting``: sent by trigger-svc, but not yet calculated. ``recalculations``:
+    requested or not."""
     totals = combined(news.counters)
     for entry in catalog.streams.values():
         spec, mine = entry.spec, totals.get(entry.spec.uid, {})
@@ -123,7 +123,7 @@ def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
 
 
 def definition_of(spec: StreamSpec) -> SystemRow:
-    """What the older dialect's SHOW STREAMS tells of a definition. ``trigger``: when results come, or, of a
+    """What the older dialect's SHOW STREAMS shows of a definition. ``trigger``: when results come; for a
     stream of a database, what triggers it."""
     source, output = spec.source, spec.output
     return {
@@ -144,7 +144,7 @@ def _ms(totals: Mapping[str, int], moment: str) -> int | None:
 
 
 def _counters(catalog: Catalog, news: News) -> Iterator[SystemRow]:
-    """All counters of all streams: 0 for what nobody has counted, NULL for a moment that has not come."""
+    """All counters of all streams: 0 if nobody has counted, NULL for a moment that has not come yet."""
     totals = combined(news.counters)
     for entry in catalog.streams.values():
         spec, mine = entry.spec, totals.get(entry.spec.uid, {})
@@ -163,7 +163,7 @@ def _counters(catalog: Catalog, news: News) -> Iterator[SystemRow]:
 
 @dataclass(frozen=True, slots=True)
 class _TaskType:
-    """``info``: counters that say what the task did, with words for each; ``last``: when it did."""
+    """``info``: counters that tell what the task did, each with words for it; ``last``: when it did it."""
 
     name: str
     info: tuple[tuple[str, str], ...]
@@ -181,12 +181,13 @@ TASK_TYPES: dict[str, _TaskType] = {
     RECALC: _TaskType("Recalculation", (("requests_answered", "answered"), ("rows_read_again", "rows read"))),
     HISTORY: _TaskType("History", (("requests_answered", "answered"), ("rows_read_again", "rows read"))),
 }  # fmt: skip
-"""Who runs tasks: a slot of trigger-svc, or a partition of the topic that calc-svc reads, is one."""
+"""What runs tasks: a slot of trigger-svc is one task, and so is a partition of the topic that
+calc-svc reads."""
 
 
 def _tasks(catalog: Catalog, news: News) -> Iterator[SystemRow]:
-    """A stream's tasks are those that have told of themselves. One that runs no trigger or no calculation yet
-    has a row of that type without a number."""
+    """A stream's tasks are those that have reported something. If no trigger or no calculation runs yet,
+    there is a row of that type without a number."""
     told: dict[int, list[Counters]] = {}
     for record in news.counters:
         if record.service in TASK_TYPES:
@@ -223,7 +224,7 @@ def _instance(news: News, service: str) -> str | None:
 
 
 def _task_status(entry: StreamEntry, news: News, record: Counters) -> tuple[str, str]:
-    """A task is what its stream is, but for failures and pauses of others than itself."""
+    """The status of a task is that of its stream, except for failures and pauses of other tasks."""
     status, message = news.status_of(entry)
     if record.service == TRIGGER:
         if (failure := news.failures.get((entry.spec.uid, record.slot))) is not None:
@@ -238,7 +239,7 @@ def _task_status(entry: StreamEntry, news: News, record: Counters) -> tuple[str,
 
 
 def _recalculates(catalog: Catalog, news: News) -> Iterator[SystemRow]:
-    """``progress`` is TDengine's column; those behind it say more. ``time_left`` is in seconds."""
+    """``progress`` is TDengine's column; the columns after it say more. ``time_left`` is in seconds."""
     entries = {entry.spec.uid: entry for entry in catalog.streams.values()}
     for one in news.recalculations:
         if (entry := entries.get(one.stream)) is None:

@@ -1,4 +1,4 @@
-"""The tables of information_schema: their columns, and their rows as the catalog has them."""
+"""The tables of information_schema: their columns, and the rows that the catalog has for them."""
 
 from __future__ import annotations
 
@@ -57,15 +57,17 @@ SYSTEM_TABLES: dict[str, dict[str, DataType]] = {
 }  # fmt: skip
 """Columns of each table. TIMESTAMPs are milliseconds.
 
-``ins_functions`` and ``ins_views`` list what CREATE FUNCTION and CREATE VIEW made, as in TDengine (whose own
-functions are not in it either). There are no such statements here, so both are there to be asked, and empty.
+``ins_functions`` and ``ins_views`` list what CREATE FUNCTION and CREATE VIEW made, as in TDengine (whose
+built-in functions are not listed either). These statements do not exist here, so both tables can be
+queried, but are empty.
 """
 
 
 def system_rows(name: str, catalog: Catalog, news: News, user: str | None = None) -> pl.DataFrame:
     """The rows of a table of information_schema, with its columns in order.
 
-    ``news``: what the services tell. ``user``: who asks, and gets what that user may know of; None: all rows.
+    ``news``: what the services report. ``user``: who asks, and sees only what that user may know of;
+    None: all rows.
     """
     if user is not None:
         if name in STREAM_TABLES:
@@ -135,7 +137,8 @@ def _columns(catalog: Catalog) -> list[SystemRow]:
 
 
 def _kind(table: Table | None, kind: str) -> str:
-    """The type as TDengine names it: a virtual super table is a SUPER_TABLE, the others have a prefix."""
+    """The type in TDengine's words: a virtual super table is a SUPER_TABLE; other virtual tables
+    have a prefix."""
     virtual = table is not None and table.virtual and kind != "SUPER_TABLE"
     return f"VIRTUAL_{kind}" if virtual else kind
 
@@ -181,7 +184,7 @@ def _snodes(catalog: Catalog) -> list[SystemRow]:
 
 
 def _anodes(catalog: Catalog) -> list[SystemRow]:
-    """This deployment's own algorithms are number 0, without an address."""
+    """This deployment's own algorithms have number 0 and no address."""
     own: list[SystemRow] = [{"id": 0, "url": "local", "status": "ready"}]
     return own + [
         {
@@ -193,7 +196,7 @@ def _anodes(catalog: Catalog) -> list[SystemRow]:
 
 
 def _analyses(catalog: Catalog) -> list[SystemRow]:
-    """All that can be asked for; not what lacks a package here."""
+    """All algorithms that can be used, without those that lack a package here."""
     return [
         {"id": one.anode, "type": one.kind, "algo": one.name}
         for one in catalog.directory().algorithms
@@ -202,7 +205,7 @@ def _analyses(catalog: Catalog) -> list[SystemRow]:
 
 
 def _dnodes(catalog: Catalog) -> list[SystemRow]:
-    # what TDengine calls a dnode is the whole deployment
+    # what TDengine calls a dnode is the whole deployment here
     return [{"id": 1, "endpoint": "local", "status": "ready"}]
 
 

@@ -1,4 +1,4 @@
-"""Values of lowered expressions that can be told while a query is planned."""
+"""Values of lowered expressions that are known during planning."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _FOLDS: dict[type[exp.Expr], Callable[[int, int], int]] = {
     exp.IntDiv: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     exp.Mod: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
 }  # fmt: skip
-"""As Spark computes them: quotients are cut towards zero, a rest has the sign of what was divided."""
+"""As Spark computes them: quotients are cut towards zero, and a remainder has the sign of the dividend."""
 
 
 def constant(node: exp.Expr) -> int | None:
-    """The value of an expression of whole numbers; None if it reads something, or divides by zero."""
+    """The value of an expression of whole numbers; None if it reads anything, or divides by zero."""
     if isinstance(node, (exp.Paren, exp.Cast)):
         return constant(node.this)
     if isinstance(node, exp.Literal):

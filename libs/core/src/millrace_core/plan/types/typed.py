@@ -16,12 +16,12 @@ from millrace_core.model.types import BIGINT, BOOL, DOUBLE, MAX_LENGTH, MOST_BYT
 __all__ = ["BIGINT", "BOOL", "DOUBLE", "NULL", "TIMESTAMP", "Typed", "typed"]
 
 NULL = DataType("VARCHAR", 0)
-"""The type of NULL by itself; gives way to any other."""
+"""The type of a bare NULL; it gives way to any other type."""
 TBNAME = DataType("VARCHAR", 270)
 
 MOST_CHARACTERS = MAX_LENGTH // MOST_BYTES
 _REAL = {"FLOAT": 39, "DOUBLE": 309}
-"""Digits before the point."""
+"""The most digits before the point."""
 _FRACTION = 7
 
 N = TypeVar("N", bound=exp.Expr)
@@ -29,13 +29,13 @@ N = TypeVar("N", bound=exp.Expr)
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A type, and the precision if it is TIMESTAMP."""
+    """A type, and for TIMESTAMP its precision."""
 
     type: DataType
     precision: Precision | None = None
 
     def __deepcopy__(self, memo: object) -> Typed:
-        # trees are copied often, and every node has its type
+        # trees are copied often, and every node has its type; it never changes
         return self
 
     @property
@@ -107,7 +107,7 @@ def rescale(node: exp.Expr, source: Precision, target: Precision) -> exp.Expr:
 
 
 def wrap(node: exp.Expr) -> exp.Expr:
-    """In parentheses where the node is made of an operator."""
+    """The node, in parentheses if it is an operator."""
     if isinstance(node, (exp.Binary, exp.Unary, exp.Between, exp.In)) and not isinstance(
         node, (exp.Paren, exp.Dot)
     ):
@@ -134,7 +134,7 @@ def fail(code: ErrorCode, message: str, node: exp.Expr) -> SqlError:
 
 
 def room(type_: Typed) -> int:
-    """The length of a text's type: bytes, of NCHAR characters. A JSON tag has no length of its own."""
+    """The length of a text type: in bytes, for NCHAR in characters. A JSON tag has no length of its own."""
     if type_.type.length is not None:
         return type_.type.length
     return MAX_LENGTH
@@ -146,14 +146,14 @@ def bytes_of(type_: Typed) -> int:
 
 
 def text_of(length: int, types: list[Typed]) -> Typed:
-    """The type of a text of this length that is made of texts of these types."""
+    """The type of a text of this length that is made from texts of these types."""
     if any(type_.type.name == "NCHAR" for type_ in types):
         return Typed(DataType("NCHAR", max(1, min(length, MOST_CHARACTERS))))
     return Typed(DataType("VARCHAR", max(1, min(length, MAX_LENGTH))))
 
 
 def written(type_: Typed) -> int:
-    """The most bytes of a value that is written into a text: digits, a sign, six digits behind the point."""
+    """The most bytes of a value written as text: digits, a sign, six digits after the point."""
     if type_.text or type_.type.name == "VARBINARY":
         return bytes_of(type_)
     if type_.real:
@@ -165,9 +165,9 @@ def written(type_: Typed) -> int:
 
 
 def common(types: list[Typed], at: exp.Expr) -> Typed:
-    """The type that values of all these types fit into (CASE, COALESCE, UNION).
+    """The type that values of all these types can be converted to (CASE, COALESCE, UNION).
 
-    :raises SqlError: TYPE_MISMATCH for text beside numbers and the like.
+    :raises SqlError: TYPE_MISMATCH for text next to numbers and the like.
     """
     known = [type_ for type_ in types if not type_.null]
     if not known:

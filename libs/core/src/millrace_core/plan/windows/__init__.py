@@ -1,1 +1,1 @@
-"""Window clauses: rows of a query cut into windows, and what FILL asks of them."""
+"""Window clauses: they cut a query's rows into windows; and what FILL wants from these."""

@@ -1,8 +1,8 @@
-"""ANOMALY_WINDOW(column[, 'options']): windows of neighbouring rows that an algorithm finds anomalous.
+"""ANOMALY_WINDOW(column[, 'options']): windows of neighbouring rows that an algorithm considers anomalous.
 
-The rows of each partition are gathered into one array, a function over whole arrays numbers the windows,
-and the rows come apart again. What an algorithm cannot do with a partition (too few rows) is told beside its
-rows: a stream then goes on with the other partitions, a user's query fails.
+The rows of each partition are gathered into one array. A function over whole arrays numbers the windows, and
+the array is exploded into rows again. If an algorithm cannot handle a partition (too few rows), the
+partition's rows say so: a stream then goes on with the other partitions, while a user's query fails.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from millrace_core.plan.types.typed import BIGINT, DOUBLE, cast, fail
 from millrace_core.plan.windows.rows import NUMBER, Cut, SelectedRows, first_to_last
 
 FUNCTION = "millrace_anomalies"
-"""``(array<struct<n, t, v>>, text) -> array<struct<w, e>>``: for the rows in order the number of each one's
-window (NULL: in none), and beside the first one what went wrong."""
+"""``(array<struct<n, t, v>>, text) -> array<struct<w, e>>``: for each row, in order, the number of its window
+(NULL: in none); the first row also says what went wrong."""
 FAILED = "_failed"
 """What went wrong in a partition: a column of the rows, and of a stream's result."""
 _PLACE, _VALUE, _ROWS = "_n", "_v", "_rows"
@@ -42,7 +42,8 @@ _PLACE, _VALUE, _ROWS = "_n", "_v", "_rows"
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """What went wrong in a row's partition, where the result tells of it: the last of the window's keys."""
+    """The column that says what went wrong in a row's partition, if the result has it: the last of
+    the window's keys."""
 
     column: exp.Column
 
@@ -62,8 +63,8 @@ def read_window(window: exp.Expr, relations: list[Relation], ctx: Context) -> An
 
 
 def tells_failures(scope: Scope, ctx: Context) -> bool:
-    """Whether the SELECT's result can have the column FAILED: it is a stream's, aggregates, and keeps all of
-    its rows."""
+    """Whether the SELECT's result can have the column FAILED: it belongs to a stream, aggregates, and keeps
+    all of its rows."""
     select = scope.select
     cut = ("limit", "offset", "distinct")
     return (
@@ -76,8 +77,8 @@ def tells_failures(scope: Scope, ctx: Context) -> bool:
 
 
 def cut_anomalies(window: exp.Expr, rows: SelectedRows, *, tells: bool) -> Cut:
-    """Cut the rows; those in no window are left out. ``tells``: what goes wrong becomes the column FAILED
-    of one row of its partition, otherwise the query fails."""
+    """Cut the rows; those in no window are left out. ``tells``: what goes wrong goes into the column FAILED
+    of one row of its partition; otherwise the query fails."""
     analysis: Analysis = window.meta["analysis"]
     place = cast(rows.over(exp.RowNumber(), None), BIGINT)
     rows.level({_PLACE: place, _VALUE: cast(window.expressions[0], DOUBLE)})
@@ -122,6 +123,6 @@ def tell_failures(scope: Scope, ctx: Context) -> None:
     select = scope.select
     select.append("expressions", alias(FAILED, reference.copy()))
     where = select.args.get("where")
-    if where is not None:  # HAVING is not asked of it
+    if where is not None:  # HAVING does not apply to failures
         either = exp.Or(this=exp.Paren(this=where.this), expression=known(reference))
         select.set("where", exp.Where(this=either))

@@ -1,4 +1,4 @@
-"""What FILL asks for: its clause, read beside the windows that it fills."""
+"""What FILL asks for: its clause, read together with the windows that it fills."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FORCED = {"NULL_F": "NULL", "VALUE_F": "VALUE"}
 
 @dataclass(frozen=True)
 class Filling:
-    """What FILL asks for. ``low``, ``high``: the first and last tick of the range, over constants and
-    placeholders; None: where the rows begin or end. ``at``: the clause."""
+    """What FILL asks for. ``low``, ``high``: the first and last tick of the range, as expressions over
+    constants and placeholders; None: where the rows begin or end. ``at``: the clause."""
 
     mode: str
     forced: bool
@@ -36,8 +36,8 @@ class Filling:
     def of(fill: exp.Expr, grid: IntervalWindows, scope: Scope, ctx: Context) -> Filling:
         """Read the clause, and the range from WHERE or from the trigger's own rows.
 
-        :raises SqlError: NOT_ALLOWED without a range, INVALID_VALUE for values that are not constants and
-            for too long a range.
+        :raises SqlError: NOT_ALLOWED without a range, INVALID_VALUE for values that are not constant and for
+            a range that is too long.
         """
         relation = scope.timed
         assert relation is not None
@@ -57,13 +57,13 @@ class Filling:
 
     @property
     def constant(self) -> bool:
-        """Whether the length of the range is known when it is planned, and was checked."""
+        """Whether the length of the range is known during planning, and so has been checked."""
         return all(node is not None and constant(node) is not None for node in (self.low, self.high))
 
     @property
     def first(self) -> exp.Expr | None:
-        """The position of the last window that begins at or before ``low``. Earlier ones that hold it as well
-        (SLIDING) are there only if they have rows, as in TDengine."""
+        """The position of the last window that begins at or before ``low``. Earlier windows that contain
+        ``low`` too (SLIDING) only appear if they have rows, as in TDengine."""
         return None if self.low is None else cast(self.grid.position(self.low.copy()), BIGINT)
 
     @property

@@ -1,8 +1,8 @@
 """INTERVAL: where its windows lie, in ticks, on the local clock, or on the calendar.
 
 A window's *position* is a whole number that grows by ``step`` from each window to the next: the start in
-ticks, the start on the local clock, or months since January 1970. Rows are grouped by it, FILL counts
-with it.
+ticks, the start on the local clock, or months since January 1970. Rows are grouped by position, and FILL
+counts with positions.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ StepUnit = Literal["ticks", "clock", "months"]
 
 
 _TICK: dict[Precision, str] = {"ms": "a", "us": "u", "ns": "b"}
-"""The unit of a duration that is one tick."""
+"""The unit in which a duration of 1 is one tick."""
 
 
 def with_lengths(
     window: nodes.IntervalWindow, low: exp.Expr | None, precision: Precision, timezone: str
 ) -> None:
-    """Make durations of the lengths: a whole number counts ticks, AUTO lets a window begin at ``low``, the
-    first instant that WHERE allows (no offset where there is none).
+    """Turn the clause's lengths into durations: a whole number counts ticks; AUTO lets a window begin at
+    ``low``, the first instant that WHERE allows (there is no offset without it).
 
-    :raises SqlError: UNSUPPORTED for AUTO with months, or where ``low`` is not a constant.
+    :raises SqlError: UNSUPPORTED for AUTO with months, or if ``low`` is not a constant.
     """
     for key in ("this", "offset", "sliding"):
         node = window.args.get(key)
@@ -94,7 +94,7 @@ class Length:
         return Length(0, duration_ticks(node, precision))
 
     def bound(self, days: int, precision: Precision) -> int:
-        """Its ticks, if a month had that many days."""
+        """Its ticks, if every month had that many days."""
         return self.ticks + self.months * days * SECONDS_PER_DAY * TICKS_PER_SECOND[precision]
 
 
@@ -131,7 +131,7 @@ class IntervalWindows:
 
     @property
     def overlaps(self) -> int:
-        """In how many windows a row can lie."""
+        """The most windows that a row can lie in."""
         if self.positions == "months":
             return -(-self.interval.months // self.step)
         return -(-self.interval.bound(LONGEST_MONTH, self.precision) // self.step)

@@ -1,4 +1,4 @@
-"""The pass for window clauses: windows become groups, their pseudo columns expressions over these."""
+"""The pass for window clauses: windows become groups, and their pseudo columns expressions over these."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from millrace_core.plan.windows.rows import CUTTERS, STATE, Cutters, SelectedRow
 
 
 def lower_windows(scope: Scope, ctx: Context) -> None:
-    """Make the window clause one more part of PARTITION BY.
+    """Turn the window clause into further parts of PARTITION BY.
 
-    :raises SqlError: for a clause that is not possible, at its place.
+    :raises SqlError: for a clause that is not possible, with its place.
     """
     select = scope.select
     window = select.args.get("window_clause")
@@ -77,7 +77,7 @@ def _interval(
 
 
 def _position(scope: Scope, grid: IntervalWindows, key: exp.Expr) -> exp.Expr:
-    """The position of a row's window; with overlap each row is taken once per window it lies in."""
+    """The position of a row's window; if windows overlap, a row is repeated for each of its windows."""
     last = grid.position(key)
     overlaps = grid.overlaps
     if overlaps == 1:
@@ -94,7 +94,7 @@ def _position(scope: Scope, grid: IntervalWindows, key: exp.Expr) -> exp.Expr:
 
 
 def join_numbers(select: exp.Select, count: int) -> None:
-    """Join the numbers below ``count`` as ``_win.n``: the same for every trigger."""
+    """Join the numbers below ``count`` as ``_win.n``; they are the same for every trigger."""
     rows = exp.values([(i,) for i in range(count)], alias="_win", columns=["n"])
     for name in rows.find_all(exp.Identifier):
         name.set("quoted", True)
@@ -114,7 +114,7 @@ def _of_rows(
         window.meta["analysis"] = read_window(window, scope.relations, ctx)
     if isinstance(window, nodes.CountWindow | nodes.AnomalyWindow):
         window.set("expressions", [lowering.visit(node) for node in window.expressions])
-    # the clause stands in the SELECT while the levels are made, so that its columns are handed on
+    # the clause stays in the SELECT while the levels are made, so that its columns are handed on
     scope.select.set("window_clause", window)
     rows = SelectedRows(scope, parts)
     scope.select.set("window_clause", None)
@@ -123,7 +123,7 @@ def _of_rows(
     cutters: Cutters = {**CUTTERS, nodes.AnomalyWindow: anomalies}
     keys = cut_rows(window, rows, cutters)
     if isinstance(window, nodes.StateWindow):
-        # all states of a window are equal, or NULL
+        # within a window all states are equal, or NULL
         scope.note(WindowState(state, exp.Max(this=rows.column(STATE))))
     start, end, _ = keys
     if (failing := scope.found(Failing)) is not None:

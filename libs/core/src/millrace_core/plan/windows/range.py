@@ -1,4 +1,4 @@
-"""The range that FILL fills: the first and last tick that WHERE, or the trigger, lets a row have."""
+"""The range that FILL fills: the first and the last tick that WHERE, or the trigger, allows for a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace_core.plan.types.typed import BIGINT, Typed, cast, number, wrap
 
 
 def range_of(scope: Scope, relation: Relation, ctx: Context) -> tuple[exp.Expr | None, exp.Expr | None]:
-    """The first and last tick that the conditions on a relation's time allow; None: not bounded."""
+    """The first and last tick that the conditions on a relation's time allow; None: there is no bound."""
     low: list[exp.Expr] = []
     high: list[exp.Expr] = []
     for condition in _conditions(scope.select):
@@ -26,7 +26,7 @@ def range_of(scope: Scope, relation: Relation, ctx: Context) -> tuple[exp.Expr |
 
 
 def _conditions(select: exp.Expr) -> Iterator[exp.Expr]:
-    """The parts of WHERE, which may stand in a level below by now."""
+    """The parts of WHERE, which may be in a lower level by now."""
     yield from conjuncts(select.args.get("where"))
     source = select.args.get("from_")
     if source is not None and isinstance(source.this, exp.Subquery):
@@ -34,7 +34,7 @@ def _conditions(select: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _reference(formula: Formula) -> exp.Expr:
-    """A trigger's value; the bounds of its own rows are nothing else."""
+    """A trigger's value; bounds of a trigger's own rows are always such values."""
     kind, name = formula
     assert kind == "ref"
     return cast(exp.Placeholder(this=name), BIGINT)
@@ -53,7 +53,7 @@ _COMPARISONS: dict[type[exp.Expr], tuple[Comparison, ...]] = {
 
 
 def _comparisons(condition: exp.Expr, relation: Relation) -> list[tuple[Comparison, exp.Expr, int]]:
-    """``time * scale <comparison> value`` in every way the condition can be read so."""
+    """``time * scale <comparison> value``, in each way in which the condition can be read like this."""
     found: list[tuple[Comparison, exp.Expr, int]] = []
     if isinstance(condition, exp.Between):
         scale = _scale(condition.this, relation)
@@ -70,7 +70,8 @@ def _comparisons(condition: exp.Expr, relation: Relation) -> list[tuple[Comparis
 
 
 def _scale(node: exp.Expr, relation: Relation) -> int:
-    """What the relation's time is multiplied by here (by a comparison with finer ticks); 0: it is not it."""
+    """The factor of the relation's time (a comparison with finer ticks multiplies it); 0: it is not
+    that time."""
     inner = node.unnest()
     if isinstance(inner, exp.Mul) and isinstance(inner.expression, exp.Literal):
         return int(inner.expression.name) if _scale(inner.this, relation) == 1 else 0

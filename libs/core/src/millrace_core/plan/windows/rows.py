@@ -1,6 +1,6 @@
-"""SESSION, STATE_WINDOW, EVENT_WINDOW and COUNT_WINDOW: windows cut from the rows, in their order.
+"""SESSION, STATE_WINDOW, EVENT_WINDOW and COUNT_WINDOW: windows cut from the ordered rows.
 
-Each is a few nested SELECTs over the query's rows (``SelectedRows``), per partition. The last level has
+Each becomes a few nested SELECTs over the query's rows (``SelectedRows``), per partition. The last level has
 ``_w``, the window's number, and ``_ws`` and ``_we``, its first and last instant.
 """
 
@@ -27,8 +27,8 @@ STATE_TYPES = "an integer, BOOL or VARCHAR"
 class SelectedRows:
     """The rows of a SELECT while levels are put around them.
 
-    Every level is a subquery under the relation's own name and hands its columns on, so that expressions over
-    the relation mean the same at each of them. ``parts``: the partition's expressions.
+    Every level is a subquery with the relation's own name, and hands its columns on. So expressions over the
+    relation mean the same at each level. ``parts``: the partition's expressions.
     """
 
     def __init__(self, scope: Scope, parts: list[exp.Expr]) -> None:
@@ -38,7 +38,7 @@ class SelectedRows:
         (self.relation,) = scope.relations
         self.parts = parts
         assert self.relation.key is not None
-        self.relation.order()  # what it is made of is handed on, too
+        self.relation.order()  # so that the columns that it uses are handed on, too
         self.time = self.relation.column(self.relation.key)
         order = [self.time]
         if self.relation.many_tables:
@@ -49,7 +49,7 @@ class SelectedRows:
         self.names = list(dict.fromkeys([*(node.name for node in order), *found]))
 
     def level(self, computed: Mapping[str, exp.Expr], where: exp.Expr | None = None) -> None:
-        """Put a level around the rows: FROM and WHERE go inside, with ``computed`` beside the columns."""
+        """Put a level around the rows: FROM and WHERE move inside, ``computed`` joins the columns."""
         select = self.scope.select
         named = {name: self.column(name) for name in self.names} | dict(computed)
         inner = exp.Select(
@@ -79,8 +79,8 @@ class SelectedRows:
         back: bool = False,
         within: str | None = None,
     ) -> exp.Window:
-        """A window function over the partition's rows in their order, or ``back`` from the last one; over the
-        rows with the same ``within`` only."""
+        """A window function over the partition's rows in order, or with ``back`` in reverse order; with
+        ``within``, only over rows with the same value of that column."""
         way = descending if back else ascending
         keys = [*self.parts, *([self.column(within)] if within else [])]
         return over(function, keys, [way(node.copy()) for node in self.order], frame)
@@ -92,9 +92,9 @@ class SelectedRows:
 
 
 def join_rows(scope: Scope, parts: Sequence[exp.Expr], beside: Mapping[str, exp.Expr] | None = None) -> None:
-    """Joined relations become one, with columns ``relation.column`` and those of ``beside``.
+    """Turn joined relations into one, with columns ``relation.column`` and those of ``beside``.
 
-    Expressions of the SELECT and of the trees in ``parts`` read it then."""
+    The SELECT's expressions and the trees in ``parts`` then read that one."""
     select = scope.select
     timed = scope.timed
     assert timed is not None and timed.key is not None
@@ -127,7 +127,7 @@ def join_rows(scope: Scope, parts: Sequence[exp.Expr], beside: Mapping[str, exp.
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """The expression of a STATE_WINDOW, and its value in a window."""
+    """The expression of a STATE_WINDOW, and its value for a window."""
 
     expression: exp.Expr
     value: exp.Expr
@@ -142,13 +142,13 @@ class Cut:
 
 
 Cutters = Mapping[type[exp.Expr], Callable[[exp.Expr, SelectedRows], Cut]]
-"""How the rows are cut by each clause."""
+"""For each clause, how it cuts the rows."""
 
 
 def cut_rows(window: exp.Expr, rows: SelectedRows, cutters: Cutters) -> list[exp.Expr]:
-    """Cut the rows by the clause, whose expressions are lowered.
+    """Cut the rows by the clause, whose expressions are lowered already.
 
-    Gives the start, the end and the number of a row's window, which are to be grouped by.
+    Returns the start, the end and the number of a row's window, which are to be grouped by.
 
     :raises SqlError: INVALID_VALUE, NOT_ALLOWED, TYPE_MISMATCH at the clause.
     """
@@ -165,7 +165,7 @@ def cut_rows(window: exp.Expr, rows: SelectedRows, cutters: Cutters) -> list[exp
 
 
 def first_to_last(rows: SelectedRows) -> Cut:
-    """From the first to the last row of each number."""
+    """Each window reaches from the first to the last row with its number."""
     start, end = exp.Min(this=rows.time.copy()), exp.Max(this=rows.time.copy())
     return Cut(rows.whole(start, NUMBER), rows.whole(end, NUMBER))
 
@@ -189,8 +189,8 @@ def _session(window: exp.Expr, rows: SelectedRows) -> Cut:
 
 
 def _event(window: exp.Expr, rows: SelectedRows) -> Cut:
-    """The rows up to each one that ends a window are a stretch; in it the window begins with the first row
-    that can begin one. So a row that can do both never begins the next window."""
+    """The rows up to and including each row that ends a window form a stretch. Within it the window begins at
+    the first row that can begin one. So a row that can do both never begins the next window."""
     begins = exp.Paren(this=window.args["start"])
     ends = exp.Paren(this=window.args["end"])
     rows.level({
@@ -257,8 +257,9 @@ def _counted_column(node: exp.Expr, rows: SelectedRows) -> None:
 
 
 def _state(window: exp.Expr, rows: SelectedRows) -> Cut:
-    """A window begins where the state is another than the last known one. Rows without a state belong to the
-    window between whose rows they lie; between two windows ``extend`` says to which (0: none)."""
+    """A window begins where the state differs from the last known one. Rows without a state belong to
+    the window between whose rows they lie; between two windows, ``extend`` says which one they belong
+    to (0: neither)."""
     _check_state(window.this, rows)
     extend = _extend(window.args.get("extend"))
     state, before, after = (rows.column(name) for name in (STATE, "_before", "_after"))

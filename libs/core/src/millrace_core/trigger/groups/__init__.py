@@ -1,4 +1,4 @@
-"""The groups of a stream: who they are, what is kept of each, how far each has come."""
+"""The groups of a stream: which there are, what is kept of each, how far each has come."""
 
 from millrace_core.trigger.groups.columns import Columns
 from millrace_core.trigger.groups.groups import Groups

@@ -1,11 +1,11 @@
 """Memories of many groups as columns: what a slot keeps between batches.
 
-A windower's memory of one group is a plain :class:`msgspec.Struct` whose fields are of two kinds: single
-values (``int``, or anything else that msgpack takes) and ``list[X]`` with X a struct of such values (any
-number of records per group). :class:`Columns` holds the memories of many groups: a single field is one array
-(of int64, or of objects), a list field one table of records with the column ``owner`` (the group's index),
-sorted by it. Arrays encode and decode as bytes, so
-that a slot of a thousand groups is read and written in microseconds.
+A windower's memory of one group is a plain :class:`msgspec.Struct` with two kinds of fields: single values
+(``int``, or anything else that msgpack takes) and ``list[X]``, where X is a struct of such values (any number
+of records per group). :class:`Columns` holds the memories of many groups. A single field becomes one array
+(of int64, or of objects). A list field becomes one table of records with the column ``owner`` (the group's
+index), by which it is sorted. Arrays are encoded and decoded as bytes, so that a slot of a thousand groups is
+read and written in microseconds.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Table = dict[str, Array]
-"""Records: column name -> values; ``owner`` is the group's index, and what the records are sorted by."""
+"""Records: column name -> values; they are sorted by ``owner``, the group's index."""
 OWNER = "owner"
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The fields of a memory: single ones with their defaults, list fields with their records' type.
+    """The fields of a memory: single fields with their defaults, list fields with the type of their records.
 
-    ``dtypes``: of the single fields, by name; of a list's record fields, by (list, field).
+    ``dtypes``: those of single fields by name, those of record fields in lists by (list, field).
     """
 
     singles: dict[str, Any]
@@ -38,12 +38,13 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 FEW = 8
-"""An array of no more values is kept as it is: to look for a narrower type takes longer than it saves."""
+"""An array of no more values than this is kept as it is: looking for a narrower type takes longer than it
+saves."""
 
 
 @lru_cache
 def layout(memory: type[msgspec.Struct]) -> Layout:
-    """How memories of this type lie in columns."""
+    """How memories of this type are laid out in columns."""
     singles: dict[str, Any] = {}
     lists: dict[str, type[msgspec.Struct]] = {}
     dtypes: dict[str | tuple[str, str], Any] = {}
@@ -65,7 +66,7 @@ def _dtype(hint: Any) -> Any:
 
 
 def filled(values: Sequence[Any], dtype: Any) -> Array:
-    """An array of these values; of objects whatever they are."""
+    """An array of these values; with an object dtype it holds any values."""
     return objects(values) if dtype is object else np.array(values, dtype=dtype)
 
 
@@ -158,7 +159,7 @@ class Columns:
         ]
 
     def load(self, data: list[Any]) -> None:
-        """The inverse of :meth:`dump`. Fields that are new since then begin with their defaults."""
+        """The inverse of :meth:`dump`. Fields that have been added since then begin with their defaults."""
         count, ints, lists = data
         self.grow(count)
         for name, packed in ints.items():
@@ -172,7 +173,7 @@ class Columns:
 
 
 def starts_of(*columns: Array) -> Ints:
-    """Where each run of rows begins that are equal in all these columns."""
+    """Where each run of rows begins that have equal values in all these columns."""
     first = np.ones(len(columns[0]), dtype=bool)
     changed = first[1:]
     changed[:] = columns[0][1:] != columns[0][:-1]
@@ -202,7 +203,7 @@ def _pack(array: Array) -> list[Any]:
     if array.dtype == object:
         return ["O", array.tolist()]
     if array.dtype == np.int64 and len(array) > FEW:
-        # times of one slot lie close together: differences to the lowest fit into fewer bytes
+        # the times in a slot lie close together: their differences to the lowest fit into fewer bytes
         low, high = int(array.min()), int(array.max())
         for narrow in ("u1", "u2", "u4"):
             if high - low < 1 << (8 * int(narrow[1])):

@@ -1,4 +1,4 @@
-"""What a slot knows of the child tables of a super table: who lives, which incarnation, which tags."""
+"""What a slot knows of the child tables of a super table: which exist, their incarnations and their tags."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from millrace_core.wire.operations import Drop, Operation, Register, Retag
 class Family:
     """The children whose messages come to this slot.
 
-    Tags are kept where a stream groups by them (``keep_tags``), or where the gateway told them. Children that
-    were never dropped have incarnation 0, and need no entry: who knows the name knows the uid (model.schema).
+    Tags are kept if a stream groups by them (``keep_tags``), or if the gateway has told them. Children that
+    were never dropped have incarnation 0 and need no entry: their uid follows from their name (model.schema).
     """
 
     def __init__(self) -> None:
@@ -22,23 +22,24 @@ class Family:
         self.incarnations: dict[bytes, int] = {}
         self.dropped: set[bytes] = set()
         self.order: tuple[Column, ...] | None = None
-        """The tags in whose order the values are; None: those of the table as the streams know it."""
+        """The tags that give the order of the values; None: those of the table as the streams know it."""
 
     def know(self, child: Child) -> None:
         """A child that existed when a stream was defined."""
         name = child.name.encode()
         self.dropped.discard(name)
         if child.incarnation:
-            # the slot may have seen more of it since it was asked for
+            # the slot may have seen a later incarnation since the record was made
             self.incarnations[name] = max(child.incarnation, self.incarnations.get(name, 0))
         self.tags[name] = tuple(child.tags)
 
     def apply(self, name: bytes, operation: Operation, table: Table, again: bool = False) -> bool:
-        """Take in an operation; True if the child that had the name is no more. ``again``: it has come
-        before, and so have all behind it up to now: incarnations are not counted twice.
+        """Take in an operation; True if the child that had the name no longer exists. ``again``: the
+        operation has come before, and so have all those after it up to now: incarnations are not counted
+        twice.
 
-        A producer that writes rows with tags knows no incarnation and leaves it 0: after a drop it means the
-        next one.
+        A producer that writes rows with tags does not know the incarnation and leaves it 0. After a drop,
+        that means the next one.
         """
         if isinstance(operation, Drop):
             self.tags.pop(name, None)

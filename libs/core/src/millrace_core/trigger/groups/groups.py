@@ -11,12 +11,12 @@ from millrace_core.model.schema import stable_hash
 from millrace_core.wire.events import Group
 
 Handle = bytes | int
-"""What a group is found by: its table's name where tables are evaluated, its id where rows come regrouped."""
+"""What a group is found by: its table's name if tables are evaluated, its id if rows come regrouped."""
 
 
 def part_of(group: Group, stream: int, values: tuple[Any, ...]) -> Group:
     """The group of those rows of ``group`` whose keys have these values."""
-    # the type tells NULL from the text 'None'
+    # the type distinguishes NULL from the text 'None'
     typed = (f"{type(value).__name__}:{value}" for value in values)
     return Group(stable_hash("keys", stream, group.id, *typed), (*group.key, *values), group.table)
 
@@ -51,17 +51,17 @@ class Groups:
         return {id_: place for place, id_ in enumerate(self.ids)}
 
     def of_table(self, name: bytes) -> list[int]:
-        """The groups whose rows are this table's, where these are found by their ids."""
+        """The groups with rows of this table, if groups are found by their ids."""
         return [place for place in self.index.values() if self.tables[place] == name]
 
     def end(self, handle: Handle) -> None:
-        """The group takes no more rows; a new one may get its handle. It is gone with :meth:`sweep`."""
+        """The group takes no more rows, and a new group may get its handle. :meth:`sweep` removes it."""
         place = self.index.pop(handle, None)
         if place is not None:
             self.ended.append(place)
 
     def sweep(self) -> npt.NDArray[np.bool_] | None:
-        """Forget the ended groups; which were kept (None: all)."""
+        """Forget the ended groups. Returns which were kept (None: all)."""
         if not self.ended:
             return None
         kept = np.ones(len(self.ids), dtype=bool)
@@ -75,7 +75,7 @@ class Groups:
         return kept
 
     def dump(self, plain: bool) -> list[Any]:
-        """``plain``: keys follow from the tables' names, and are left out."""
+        """``plain``: keys follow from the tables' names and are left out."""
         ids = np.array(self.ids, dtype=np.int64).tobytes()
         return [ids, self.tables, None if plain else self.keys]
 

@@ -7,13 +7,13 @@ import numpy as np
 from millrace_core.trigger.groups.columns import Ints
 
 MOST_SPANS = 64
-"""Of one table and batch that are sent on: wider ranges have more windows calculated again, but no other
-results."""
+"""The most ranges of one table and batch that are sent on. Wider ranges cause more windows to be calculated
+again, but no different results."""
 
 
 def spans_of(ts: Ints) -> list[tuple[int, int]]:
-    """Times (at least one) as ranges that hold them all: one for each, but at most :data:`MOST_SPANS`, parted
-    where the times lie furthest apart."""
+    """Times (at least one) as ranges that hold them all: one range for each time, but at most
+    :data:`MOST_SPANS`, which are divided where the times lie furthest apart."""
     ts = np.unique(ts)
     gaps = np.diff(ts)
     cuts = np.arange(len(gaps))

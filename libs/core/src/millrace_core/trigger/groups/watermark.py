@@ -1,9 +1,9 @@
 """The clock of a group: event time, watermark, expiry; when rows are evaluated, and which are disorder.
 
-T = newest event time seen - WATERMARK; it never goes back. A row with ts <= T is evaluated at once, a later
-one waits, sorted, until T reaches it. A row with ts <= T that comes when T had reached it before, in a group
-that has evaluated something, is *late*. All of it for many groups in one pass over arrays (SEMANTICS,
-"Time").
+T = newest event time seen - WATERMARK; it never goes back. A row with ts <= T is evaluated at once; a later
+one waits, in order of time, until T reaches it. A row is *late* if T had already reached its ts before it
+came, in a group that has evaluated something. All of this is done for many groups in one pass over arrays
+(SEMANTICS, "Time").
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ClockMemory(msgspec.Struct, array_like=True):
 @dataclass(slots=True)
 class Arrivals:
     """Rows in order of arrival within each group; ``group`` ascends. ``columns``: what the trigger reads.
-    ``log``: partition and offset of each one's message, if that is asked for."""
+    ``log``: partition and offset of each row's message, if that is asked for."""
 
     group: Ints
     ts: Ints
@@ -58,7 +58,7 @@ class Arrivals:
 class Moves:
     """T of a group moved from ``before`` to ``now`` at ``step``.
 
-    The first move of a group that had evaluated nothing is from its first evaluated row's time on.
+    The first move of a group that had evaluated nothing begins at the time of its first evaluated row.
     """
 
     group: Ints
@@ -69,13 +69,14 @@ class Moves:
 
 @dataclass(slots=True)
 class Evaluated:
-    """What became of a batch of rows. A *step* is the place of a row among the arrivals: what caused it.
+    """What became of a batch of rows. A *step* is the place, among the arrivals, of the row that caused
+    something.
 
     Rows are sorted by (group, step, ts), moves by (group, step); at one step rows are evaluated first, then T
     moves. ``late`` rows come with ``before``, T at their arrival. ``unsure``: the row may be another version
-    of one that was evaluated before. ``dropped``: rows that count for nothing, by cause. ``open_only``: late
-    rows count in windows that are still open, and nowhere else; ``corrects``: but those that have rewritten
-    another change closed ones.
+    of one that was evaluated before. ``dropped``: numbers of rows that count for nothing, by cause.
+    ``open_only``: late rows count in windows that are still open, and nowhere else. ``corrects``:
+    nevertheless, late rows that have rewritten another row change closed windows.
     """
 
     group: Ints
@@ -91,7 +92,7 @@ class Evaluated:
     corrects: bool = False
 
     def part(self, groups: Bools) -> Evaluated:
-        """What became of the rows of some groups (bool[groups]); nothing is counted as dropped."""
+        """What became of the rows of some groups (bool[groups]), without the counts of dropped rows."""
         mine, moved = groups[self.group], groups[self.moves.group]
         moves = Moves(
             self.moves.group[moved], self.moves.step[moved], self.moves.before[moved], self.moves.now[moved]
@@ -108,7 +109,7 @@ class Evaluated:
 class Clock:
     """Lengths in ticks. ``shared``: rows with equal times may be different rows (of several tables, or with a
     composite key); otherwise a time that comes again is the same row, written again. ``open_only``,
-    ``corrects``: as :class:`Evaluated` has them."""
+    ``corrects``: as in :class:`Evaluated`."""
 
     watermark: int = 0
     expired: int | None = None
@@ -134,7 +135,7 @@ class Clock:
         )
 
     def judge(self, memory: Columns, rows: Arrivals) -> Evaluated:
-        """Take in rows: the memory moves on, and the rows that are evaluated now come out."""
+        """Take in rows. Updates the memory and returns the rows that are evaluated now."""
         group, ts = rows.group, rows.ts
         step = np.arange(len(ts))
         inside = (ts > -RANGE) & (ts < RANGE)
@@ -183,7 +184,7 @@ class Clock:
         """Rows wait until T reaches them."""
         last = np.append(starts_of(rows.group)[1:], len(rows.group)) - 1
         touched, final = rows.group[last], rows.now[last]
-        early = rows.seen & (rows.ts <= rows.before)  # T was there first: evaluated at their own step
+        early = rows.seen & (rows.ts <= rows.before)  # T was there before them: evaluated at their own step
         queue, again = self._queue(memory, touched, rows, ~early)
         ready = queue["ts"] <= final[np.searchsorted(touched, queue[OWNER])]
         memory.replace("waiting", touched, take(queue, ~ready))
@@ -206,12 +207,13 @@ class Clock:
         return Evaluated(group, ts, step, late, unsure, before, moves, columns)
 
     def _queue(self, memory: Columns, touched: Ints, rows: _Arrived, timely: Bools) -> tuple[Records, Bools]:
-        """Rows that wait or have just come, sorted by (group, ts); and which repeat the time before them."""
+        """Rows that wait or have just come, sorted by (group, ts); and which of them repeat the time of the
+        row before."""
         waiting = memory.lists["waiting"]
         mine = np.isin(waiting[OWNER], touched)
         fresh: Records = {OWNER: rows.group[timely], "ts": rows.ts[timely]}
         fresh |= {name: values[timely] for name, values in rows.columns.items()}
-        queue = {  # what waits is kept as objects, whatever it is
+        queue = {  # waiting values are kept as objects, whatever their type
             name: np.concatenate((waiting[name][mine].astype(values.dtype), values))
             for name, values in fresh.items()
         }
@@ -224,7 +226,8 @@ class Clock:
         return take(queue, newest), np.zeros(int(newest.sum()), dtype=bool)
 
     def _without_disorder(self, evaluated: Evaluated) -> Evaluated:
-        """IGNORE_DISORDER: late rows are dropped; one at T itself may be another row of a shared group."""
+        """IGNORE_DISORDER: late rows are dropped, except at T itself in a shared group: there it may be
+        another row."""
         if not self.ignore_disorder or not evaluated.late.any():
             return evaluated
         gone = evaluated.late & ((evaluated.ts < evaluated.before) | (not self.shared))
@@ -238,7 +241,8 @@ class Clock:
 
 @dataclass(slots=True)
 class _Arrived:
-    """Rows that take part; ``before``/``now``: T before and after each; ``seen``: there was one before."""
+    """Rows that take part. ``before``/``now``: T before and after each; ``seen``: whether the group had a row
+    before."""
 
     group: Ints
     ts: Ints
@@ -256,7 +260,7 @@ def _nothing(dropped: dict[str, int], rows: Arrivals) -> Evaluated:
 
 
 def running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
-    """Newest time before and after each row, per group; ``first``: where groups begin."""
+    """The newest time before and after each row, per group; ``first``: where groups begin."""
     newest = ts.copy()
     newest[first] = np.maximum(newest[first], known)
     falling = newest[1:] < newest[:-1]
@@ -277,11 +281,11 @@ def _first_moves(
     memory: Columns, rows: _Arrived, group: Ints, step: Ints, ts: Ints, late: Bools, unsure: Bools,
     closes: bool,
 ) -> Moves:  # fmt: skip
-    """How T moved; in a group that had evaluated nothing it begins with its first evaluated row.
+    """How T moved. In a group that had evaluated nothing, it begins with the first evaluated row.
 
-    That row is not late, even if T was there first: there was nothing to be late for; unless T alone
-    ``closes`` windows, also such as nobody has opened. (``late``, ``unsure``: of the evaluated rows,
-    corrected in place.)
+    That row is not late, even if T was there before it, since there was nothing to be late for. The exception
+    is where T alone ``closes`` windows, even those that nobody has opened. (``late``, ``unsure``: of the
+    evaluated rows, corrected in place.)
     """
     moving = (rows.now > rows.before) | ~rows.seen
     before = rows.before.copy()

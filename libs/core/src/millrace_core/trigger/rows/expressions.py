@@ -1,9 +1,9 @@
 """The table of operators and functions over rows: name -> Polars expression.
 
-They mean what Spark SQL means by them, with its types spelled out: the operands of an operation are of one
-type already (``dialect.conditions`` sees to that), nothing is converted by the way. Types are BOOLEAN, BIGINT
-(every integer column is one), DECIMAL (an integer of 128 bits, for unsigned BIGINT and for exact comparisons
-with fractions), FLOAT, DOUBLE, STRING, BINARY.
+They mean what Spark SQL means by them, with its types spelled out: the operands of an operation already have
+the same type (``conditions`` sees to that), and nothing is converted implicitly. Types are BOOLEAN,
+BIGINT (every integer column is one), DECIMAL (an integer of 128 bits, for unsigned BIGINT and for exact
+comparisons with fractions), FLOAT, DOUBLE, STRING, BINARY.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from millrace_core.trigger.groups.columns import Array
 
 Operation = Callable[..., pl.Expr]
 
-# years 1 to 9999: what Spark writes with four digits
+# years 1 to 9999: those that Spark writes with four digits
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 REAL_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
 WHOLE_TEXT = r"^([+-]?[0-9]+)(?:\.[0-9]*)?$"
@@ -47,7 +47,7 @@ def _any(*sides: pl.Expr) -> pl.Expr:
 
 
 def _case(*parts: pl.Expr) -> pl.Expr:
-    """condition, value, condition, value, …, default; NULL is not met."""
+    """condition, value, condition, value, …, default. A condition that is NULL is not met."""
     found = parts[-1]
     for i in range(len(parts) - 3, -1, -2):
         found = pl.when(parts[i]).then(parts[i + 1]).otherwise(found)
@@ -70,7 +70,8 @@ def _nullif(value: pl.Expr, other: pl.Expr) -> pl.Expr:
 
 
 def _wrapped(dtype: Any) -> Operation:
-    """To an integer as in Java: a fraction is cut off and bounded, a wider integer loses its high bits."""
+    """To an integer as in Java: a fractional number is truncated and bounded, a wider integer loses its high
+    bits."""
     return lambda value: value.cast(dtype, wrap_numerical=True)
 
 
@@ -102,9 +103,9 @@ def _divided(left: pl.Expr, right: pl.Expr) -> pl.Expr:
 
 
 def _by_numpy(compute: Callable[[Array, Array], Array], dtype: Any) -> Operation:
-    """A division: NULL where it is by zero.
+    """A division; NULL if it is by zero.
 
-    (Spelled with Polars' own, each operand would stand several times, in nested ones hundreds of times.)
+    (With Polars' own operators each operand would occur several times, and hundreds of times in nested ones.)
     """
 
     def of_series(sides: Sequence[pl.Series]) -> pl.Series:
@@ -143,13 +144,13 @@ def _parse_real(text: pl.Expr) -> pl.Expr:
 
 
 def _parse_whole(text: pl.Expr) -> pl.Expr:
-    """BIGINT, without what follows a point; NULL for a text that is not a number or one out of range."""
+    """BIGINT, without the digits after a point; NULL for a text that is not a number, or one out of range."""
     digits = text.str.strip_chars().str.extract(WHOLE_TEXT, 1)
     return digits.str.strip_prefix("+").cast(pl.Int64, strict=False)
 
 
 def _substring(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
-    """Places count from 1, negative ones from the end; what lies before the text counts as length."""
+    """Places count from 1, negative ones from the end; places before the text count towards the length."""
     size = text.str.len_chars().cast(pl.Int64)
     first = pl.when(start > 0).then(start - 1).when(start < 0).then(size + start).otherwise(0)
     end = size if length is None else pl.min_horizontal(first + length, size)
@@ -164,7 +165,7 @@ def _right(text: pl.Expr, count: pl.Expr) -> pl.Expr:
 
 
 def _located(part: str, text: pl.Expr) -> pl.Expr:
-    """The place of the first ``part``, from 1; 0 if there is none."""
+    """The place of the first ``part``, counted from 1; 0 if there is none."""
     before = text.str.splitn(part, 2).struct.field("field_0").str.len_chars().cast(pl.Int64)
     return pl.when(text.str.contains(part, literal=True)).then(before + 1).otherwise(text.str.len_chars() * 0)
 
@@ -174,7 +175,7 @@ def _padded(text: pl.Expr, width: int, fill: str) -> pl.Expr:
 
 
 def _day_text(days: pl.Expr) -> pl.Expr:
-    """``2026-01-31`` of days since the epoch; NULL outside the years that have four digits."""
+    """Days since the epoch as ``2026-01-31``; NULL outside the years that have four digits."""
     inside = pl.when(days.is_between(FIRST_DAY, LAST_DAY)).then(days)
     return inside.cast(pl.Int32).cast(pl.Date).dt.to_string("%Y-%m-%d")
 
@@ -248,36 +249,37 @@ LITERAL: dict[str, frozenset[int]] = {
     "pad": frozenset({1, 2}), "matches": frozenset({1}),
     "translate": frozenset({1, 2}), "replace_matches": frozenset({1, 2}), "first_match": frozenset({1}),
 }  # fmt: skip
-"""Arguments that are constants, and reach the operation as they are."""
+"""Arguments that must be constants and are passed to the operation as they are."""
 
 REPEATS: dict[str, Any] = {
     "nullif": None, "greatest": None, "least": None, "div": pl.Float64, "ln": pl.Float64, "in": pl.Boolean,
     "first_match": pl.String, "locate": pl.Int64, "substring": pl.String, "right": pl.String,
     "parse_real": pl.Float64, "day_text": pl.String,
 }  # fmt: skip
-"""Operations that have an operand several times, and the type of what they give (None: that of all operands).
-"""
+"""Operations that contain an operand several times, and the type of their result (None: that of all
+operands)."""
 FOLDED = frozenset({"greatest", "least"})
-"""Operations on two operands; of more, on what the first ones gave and the next one."""
+"""Operations on two operands; with more, each further operand is combined with the result so far."""
 
 
 def is_bound(call: Call) -> bool:
-    """Whether the operands are computed before the operation, each once. Spelled out, calls inside one
-    another would double, or worse, with each one."""
+    """Whether the operands are computed before the operation, each once. Otherwise each level of nested calls
+    would double the size, or worse."""
     literal = LITERAL.get(call.name, frozenset())
     computed = (isinstance(one, Call) for i, one in enumerate(call.arguments) if i not in literal)
     return call.name in REPEATS and any(computed)
 
 
 def folded(call: Call) -> Call:
-    """The same with two operands at a time, where it is an operation on two."""
+    """The call with two operands at a time, if it is an operation on two."""
     if call.name not in FOLDED or len(call.arguments) < 3:
         return call
     return Call(call.name, (Call(call.name, call.arguments[:-1]), call.arguments[-1]))
 
 
 def _bound(name: str, operands: Sequence[Any], first: int) -> pl.Expr:
-    """The operation on operands that are computed once. ``first``: one of theirs that has a type."""
+    """The operation on operands that are computed once. ``first``: the place of an operand that has a
+    type."""
     literal = LITERAL.get(name, frozenset())
     places = [first, *(place for place in range(len(operands)) if place not in literal and place != first)]
 

@@ -22,18 +22,18 @@ from millrace_core.wire.rows.revisions import TableDecoder, recast
 Name = TypeVar("Name", str, bytes | None)
 Cell = TypeVar("Cell")
 MANY_KEYS = 64
-"""Up to this many keys that do not occur are carried along: leaving them out takes longer."""
+"""Up to this many keys are carried along even if they no longer occur: leaving them out takes longer."""
 
 
 def distinct(names: Sequence[Name]) -> tuple[list[Name], Ints]:
-    """The different ones, in the order in which they come first, and the place there of each."""
+    """The distinct names, in the order of their first occurrence, and for each name its place among these."""
     places: dict[Name, int] = {}
     place = [places.setdefault(name, len(places)) for name in names]
     return list(places), np.array(place, dtype=np.int64)
 
 
 def of_each(names: Sequence[Cell], places: Ints) -> list[Cell]:
-    """The inverse of :func:`distinct`: what is at each of these places."""
+    """The inverse of :func:`distinct`: the name at each of these places."""
     return list(map(names.__getitem__, places.tolist()))
 
 
@@ -44,7 +44,7 @@ def present(places: Ints) -> Ints:
 
 
 def came_before(messages: Messages, ends: Mapping[int, int]) -> Bools:
-    """bool[messages]: those before these offsets (by partition) of their topic."""
+    """bool[messages]: those that lie before these offsets (by partition) of their topic."""
     found = np.zeros(len(messages), dtype=bool)
     for partition, end in ends.items():
         found |= (messages.partition == partition) & (messages.offset < end)
@@ -53,8 +53,9 @@ def came_before(messages: Messages, ends: Mapping[int, int]) -> Bools:
 
 @dataclass(slots=True)
 class Messages:
-    """Kafka messages as columns; ``timestamp`` in ms, ``topic`` and ``key``: the place in ``topics`` and in
-    ``keys`` of each one's. Not all of these need occur, and each is there once."""
+    """Kafka messages as columns. ``timestamp`` is in ms; ``topic`` and ``key`` are the places of each
+    message's topic and key in ``topics`` and ``keys``. These list each value once, and some of them may not
+    occur."""
 
     topics: list[str]
     topic: Ints
@@ -89,7 +90,7 @@ class Messages:
         return np.array([key in keys for key in self.keys], dtype=bool)[self.key]
 
     def named(self) -> set[str]:
-        """The topics that there are messages of."""
+        """The topics that have messages here."""
         return {self.topics[place] for place in present(self.topic).tolist()}
 
     def times_of(self, topic: str) -> Ints:
@@ -139,11 +140,12 @@ class Messages:
 
 @dataclass(slots=True)
 class TableRows:
-    """Rows of some messages of one table. ``ts`` ascends within each message (the last of equal times only).
+    """Rows of some messages of one table. ``ts`` ascends within each message (of equal times only the last
+    one is kept).
 
     ``message``: index of each row's message, ascending; ``bad``: messages that could not be decoded.
     ``frame``: the rows' columns, for ``pending`` signals, which read tags or the table's name too.
-    ``absent``: for columns that some rows do not name, bool[rows]; such a row keeps the cell it rewrites.
+    ``absent``: for columns that some rows do not name, bool[rows]; such a row keeps the stored cell.
     """
 
     ts: Ints
@@ -165,7 +167,7 @@ class TableRows:
         return TableRows(self.ts[wanted], self.message[wanted], signals, self.operations, self.bad)
 
     def partial(self, signals: Iterable[Signal]) -> Bools:
-        """bool[rows]: those that do not name a column which one of the signals reads."""
+        """bool[rows]: those that do not name some column that one of the signals reads."""
         names = {name for signal in signals for name in fields_of(signal.expression)} & self.absent.keys()
         found: Bools = np.zeros(len(self.ts), dtype=bool)
         for name in names:
@@ -176,8 +178,8 @@ class TableRows:
 def members_of(
     table: Table, words: Table, names: Sequence[bytes], tags: Sequence[tuple[Any, ...] | None]
 ) -> pl.DataFrame:
-    """The tables that messages are of, message by message: ``tbname``, and tags under the names that they
-    have in ``words``. ``tags``: in the order of ``table`` (None: not known)."""
+    """The tables that messages belong to, message by message: ``tbname``, and the tags under their names in
+    ``words``. ``tags``: in the order of ``table`` (None: not known)."""
     place = {tag.identity: i for i, tag in enumerate(table.tags)}
     columns = []
     for tag in words.tags:
@@ -196,10 +198,10 @@ def _decoder(table: Table) -> TableDecoder:
 def read(
     table: Table, messages: Messages, signals: Collection[Signal] = (), words: Table | None = None
 ) -> TableRows:
-    """Decode messages of a table; ``signals``: what triggers read of a row, besides the time. They say it in
-    the names that columns have in ``words``, the table before it was altered (None: as it is).
+    """Decode messages of a table. ``signals``: what triggers read from a row, besides the time. They use the
+    column names of ``words``, the table before it was altered (None: it was not).
 
-    Those that read what the row's table is wait for :meth:`TableRows.describe`.
+    Signals that read tags or the name of the row's table wait for :meth:`TableRows.describe`.
     """
     values = [value if value is not None else b"" for value in messages.value]
     decoded = _decoder(table).decode(values, messages.partition, messages.offset)
@@ -231,7 +233,7 @@ def read(
 
 
 def _named_as(words: Table, table: Table, absent: dict[str, Bools]) -> dict[str, Bools]:
-    """Masks by the names that the table's columns have in ``words``."""
+    """The masks under the names that the table's columns have in ``words``."""
     if not absent:
         return absent
     names = {column.identity: column.name for column in words.columns}
@@ -240,7 +242,7 @@ def _named_as(words: Table, table: Table, absent: dict[str, Bools]) -> dict[str,
 
 
 def arrivals(rows: TableRows, group: Ints, signals: Sequence[Signal] = ()) -> tuple[Arrivals, Ints]:
-    """Rows sorted by group, in order of arrival within, with these signals; and the message of each.
+    """Rows sorted by group, in order of arrival within each, with these signals; and the message of each row.
 
     ``group[m]``: the group of message ``m``, -1 for messages that do not take part.
     """

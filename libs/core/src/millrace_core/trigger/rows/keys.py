@@ -1,6 +1,6 @@
-"""Rows of one message that belong to different groups: the message comes apart, one for each group.
+"""Rows of one message that belong to different groups: the message is divided into one for each group.
 
-A stream that groups by columns evaluates rows, not messages. What is behind this step never sees the
+A stream that groups by columns evaluates rows, not messages. The steps after this one never see the
 difference: each part has the message's place in the log, and the rows of one group.
 """
 
@@ -18,13 +18,13 @@ from millrace_core.trigger.rows.intake import Messages, TableRows
 from millrace_core.trigger.rows.signals import Signal
 
 Values = tuple[Any, ...]
-"""What a row's keys say."""
+"""The values of a row's keys."""
 
 
 @dataclass(slots=True)
 class Divided:
-    """Messages of rows of one group each. ``group[m]``: of message ``m``, -1 for none; ``row``: which of the
-    rows each one was."""
+    """Messages that each hold rows of one group. ``group[m]``: the group of message ``m``, -1 for none;
+    ``row``: the place of each row before the division."""
 
     rows: TableRows
     group: Ints
@@ -33,8 +33,8 @@ class Divided:
 
 
 def values_of(keys: Sequence[Signal], cells: dict[Signal, Array]) -> list[Values]:
-    """What the keys say of each row, as a group's key holds it: fractions that are not numbers are NULL, and
-    there is one zero."""
+    """The key values of each row, as a group's key holds them: floats that are not finite become NULL, and
+    there is only one zero."""
     columns = [
         [_plain(cell) if isinstance(cell, float) else cell for cell in cells[key].tolist()] for key in keys
     ]
@@ -42,7 +42,7 @@ def values_of(keys: Sequence[Signal], cells: dict[Signal, Array]) -> list[Values
 
 
 def _plain(cell: float) -> float | None:
-    # JSON, in which groups travel, has finite numbers only
+    # groups travel as JSON, which has finite numbers only
     return cell + 0.0 if isfinite(cell) else None
 
 
@@ -50,8 +50,8 @@ def divide(
     rows: TableRows, owner: Ints, place: Callable[[int, Values], int], keys: Sequence[Signal],
     messages: Messages,
 ) -> Divided:  # fmt: skip
-    """Take messages apart by the keys of their rows. ``owner[row]``: what its table is grouped as, -1 for a
-    row that takes no part; ``place``: the group of an owner's rows with these values."""
+    """Divide messages by the keys of their rows. ``owner[row]``: what the row's table is grouped as, -1 for a
+    row that takes no part; ``place``: gives the group of an owner's rows with these key values."""
     group = np.full(len(rows.ts), -1, dtype=np.int64)
     mine = np.flatnonzero(owner >= 0)
     values = values_of(keys, {key: rows.signals[key][mine] for key in keys})

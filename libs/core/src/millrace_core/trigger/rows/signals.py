@@ -1,4 +1,4 @@
-"""Signals: what a trigger reads of each row besides its time, computed for all rows of a batch at once."""
+"""Signals: what a trigger reads from each row besides its time, computed for all rows of a batch at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULT = "\0"
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """A value per row: an expression over its columns, under the name by which a windower asks for it.
+    """One value per row: an expression over its columns, under the name by which a windower asks for it.
 
     ``kind``: ``flag`` is a bool array (NULL is false), ``cell`` an object array (NULL is None).
     """
@@ -48,7 +48,7 @@ def _values(signal: Signal, frame: pl.DataFrame) -> Array:
     if isinstance(expression, Field):
         series = frame[expression.name]
     else:
-        # beside the frame's columns, so that a constant gets as many rows
+        # added to the frame's columns, so that a constant gets as many rows
         series = frame.with_columns(polars(expression).alias(RESULT))[RESULT]
     if signal.kind == "flag":
         return np.asarray(series.cast(pl.Boolean).fill_null(False).to_numpy(), dtype=bool)

@@ -37,8 +37,9 @@ from millrace_core.wire.topics import wal_topic
 from millrace_core.wire.virtual import Forwarded, Link, Origin
 
 MOST_KEPT = 1_000
-"""Rows of one virtual table that the memory holds for rows of equal time that come from another source later:
-the newest ones. An older one is evaluated with the columns that come last, as if the others were NULL."""
+"""How many rows of one virtual table are kept, the newest ones, so that rows of equal time that come later
+from another source can join them. If a row's time is older, it is evaluated with the columns that came last,
+as if the others were NULL."""
 
 Message = tuple[str, bytes, bytes]
 """Topic, key, value."""
@@ -46,7 +47,7 @@ Message = tuple[str, bytes, bytes]
 
 class Feed(msgspec.Struct, array_like=True):
     """What one stream on a virtual table takes in. ``sources``: by WAL topic; ``since``: where the links
-    begin in a topic, ``live_from``: the rows that the stream evaluates, behind its last START."""
+    begin in a topic; ``live_from``: from where on the stream evaluates rows, after its last START."""
 
     table: Table
     running: bool = True
@@ -57,7 +58,7 @@ class Feed(msgspec.Struct, array_like=True):
 
 
 class Feeds:
-    """The sources of virtual tables in this slot, by the streams that trigger on these."""
+    """The sources of virtual tables in this slot, by the streams that trigger on those tables."""
 
     def __init__(self) -> None:
         self.of: dict[int, Feed] = {}
@@ -66,7 +67,7 @@ class Feeds:
     # ------------------------------------------------------------------ control
 
     def begun_by(self, record: AnyControl, slot: int) -> tuple[int, ...]:
-        """The streams for which sources begin, or go on, by a record that is to be applied in this slot."""
+        """The streams whose sources begin, or go on, with a record that is to be applied in this slot."""
         match record:
             case KnowOrigins(stream=uid) if record.slot == slot:
                 return (uid,)
@@ -93,10 +94,10 @@ class Feeds:
             case DropTable(uid=uid):
                 self._drop_table(uid)
             case _:
-                pass  # about streams that no virtual table triggers, or other slots' sources
+                pass  # about streams that do not trigger on a virtual table, or about sources in other slots
 
     def _know(self, record: KnowOrigins) -> None:
-        """More sources of a stream; what was known of them is replaced."""
+        """Take in more sources of a stream; this replaces what was known of the same sources."""
         known = self.of.get(record.stream)
         if known is None or known.table.uid != record.table.uid:
             known = self.of[record.stream] = Feed(record.table)
@@ -126,7 +127,8 @@ class Feeds:
         self._index = None
 
     def _end(self, origin: Origin) -> None:
-        """A child table that rows were taken from is gone; another one of its name is not meant."""
+        """A child table that rows were taken from is gone; a new one of the same name does not take its
+        place."""
         gone = (origin.topic, origin.key)
         for feed in self.of.values():
             if origin.offset >= feed.since.get(origin.topic, {}).get(origin.partition, 0):
@@ -134,7 +136,7 @@ class Feeds:
         self._index = None
 
     def _links(self, topic: str) -> dict[bytes, list[tuple[int, Link]]]:
-        """By the source's key: the streams that take its rows in, and how."""
+        """By the source's key: the streams that take in its rows, each with its link."""
         if self._index is None:
             self._index = {}
             for stream, feed in self.of.items():
@@ -148,8 +150,8 @@ class Feeds:
     def forward(
         self, topic: str, messages: Messages, again: Offsets | None = None, begun: Collection[int] = ()
     ) -> list[Message]:
-        """What to send for these messages of a table, in their order. ``again``: those before these offsets
-        have come before: they are sent to the streams of ``begun`` alone."""
+        """What to send for these messages of a table, in their order. ``again``: messages before these
+        offsets have come before; they are sent only to the streams in ``begun``."""
         links = self._links(topic)
         if not links:
             return []
@@ -188,8 +190,8 @@ class Feeds:
     def _send(
         self, origin: Origin, found: tuple[int, int] | tuple[Table, Decoded, slice], taken: Collection[int]
     ) -> list[Message]:
-        """What a message says, rows or a deletion, to each virtual table that takes its source in. ``taken``:
-        the streams to which it may go."""
+        """Send what a message holds, rows or a deletion, to each virtual table that takes in its source.
+        ``taken``: the streams to which it may go."""
         meant: dict[tuple[str, str], list[int]] = {}
         how: dict[tuple[str, str], tuple[str, Link]] = {}
         for stream, link in self._links(origin.topic).get(origin.key.encode(), ()):
@@ -221,7 +223,7 @@ class Feeds:
 
 
 def _ends(operation: Operation) -> bool:
-    """Whether the table that had the key before is another one from here on."""
+    """Whether from here on another table has the key."""
     return isinstance(operation, Drop) or (isinstance(operation, Register) and operation.incarnation > 0)
 
 
@@ -243,7 +245,7 @@ def _mapped(table: Table, decoded: Decoded, rows: slice, key: str, link: Link) -
 
 
 def _plain(cells: pl.Series) -> list[Any]:
-    """Values as JSON has them: bytes that are not text (Arrow can bring them) lose what it cannot hold."""
+    """Values as JSON has them: bytes that are not text (Arrow may bring such) lose what JSON cannot hold."""
     if cells.dtype == pl.Binary:
         return [None if cell is None else cell.decode(errors="replace") for cell in cells.to_list()]
     return cells.to_list()
@@ -252,10 +254,10 @@ def _plain(cells: pl.Series) -> list[Any]:
 class Inbox:
     """What has come from the sources of virtual tables, by (topic, key) of the virtual table.
 
-    ``taken``: the last offset of each source (topic, partition, key) of which rows came: after a restart of
-    the sender a message may come again. ``behind``: the same of single streams (by uid), where they are not
-    there yet: a stream that begins has rows sent of before, which others have taken in. ``kept``: rows by
-    their time, the newest :data:`MOST_KEPT`.
+    ``taken``: the last offset from which rows came, for each source (topic, partition, key): after a restart
+    of the sender a message may come again. ``behind``: the same for single streams (by uid) that have not
+    come that far: a stream that begins is sent earlier rows, which the others have already taken in.
+    ``kept``: rows by their time, the newest :data:`MOST_KEPT`.
     """
 
     def __init__(self) -> None:
@@ -264,10 +266,10 @@ class Inbox:
         self.kept: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
 
     def open(self, table: Table, messages: Messages, merge: bool) -> tuple[Messages, dict[int, Bools]]:
-        """The messages that did not come before, with rows as the virtual table's own ones are written, and
-        for each stream which are meant for it.
+        """The messages that have not come before, with their rows written as the virtual table's own, and for
+        each stream which messages are meant for it.
 
-        ``merge``: rows hold what other sources gave for their time before.
+        ``merge``: rows also hold what other sources gave before for the same time.
         """
         topic = wal_topic(table.db, table.name)
         places: list[int] = []
@@ -277,13 +279,13 @@ class Inbox:
         for place, (key, value) in enumerate(zip(messages.key.tolist(), messages.value, strict=True)):
             name = names[key]
             if value is not None and value[:1] == OPERATION_MARK:
-                places.append(place)  # the gateway's: a child of a virtual super table ends
+                places.append(place)  # from the gateway: a child of a virtual super table ends
                 values.append(value)
                 continue
             try:
                 found = virtual.decode(value or b"")
             except WireError:
-                continue  # not of a slot: calc-svc makes a dead letter of it
+                continue  # not from a slot: calc-svc makes a dead letter of it
             streams = self._new_to(topic, name, found)
             if streams is None:
                 continue
@@ -299,7 +301,7 @@ class Inbox:
         return kept, masks
 
     def _new_to(self, topic: str, name: str, found: Forwarded) -> list[int] | None:
-        """The streams that it is for and has not reached before; None: it has come before."""
+        """The streams that a message is for and has not reached before; None: the message has come before."""
         source, offset = found.origin.source, found.origin.offset
         taken = self.taken.setdefault(topic, {}).setdefault(name, {})
         last = taken.get(source, -1)
@@ -316,7 +318,7 @@ class Inbox:
         return streams
 
     def begin(self, topic: str, stream: int, origins: Mapping[str, Offsets]) -> None:
-        """A stream takes in rows of a virtual table, from these offsets of its sources on."""
+        """A stream begins to take in rows of a virtual table, from these offsets of its sources on."""
         for name, taken in self.taken.get(topic, {}).items():
             for source, last in taken.items():
                 begin = _begin_of(source, origins)
@@ -332,7 +334,7 @@ class Inbox:
                     behind.pop(stream, None)
 
     def _value(self, topic: str, name: str, table: Table, found: Forwarded, merge: bool) -> bytes:
-        """What the message would be in the topic of a table that is not virtual."""
+        """The value that the message would have in the topic of a table that is not virtual."""
         if found.deleted is not None:
             return encode_operation(Delete(*found.deleted))
         return self._merged(topic, name, table, found) if merge else bytes(found.rows)
@@ -365,11 +367,12 @@ class Inbox:
         return [self.taken, self.kept, behind]
 
     def load(self, data: list[Any]) -> None:
-        self.taken, self.kept, *behind = data  # a state from before streams had their rows again has none
+        self.taken, self.kept, *behind = data  # an older state has no ``behind``
         self.behind = behind[0] if behind else {}
 
 
 def _begin_of(source: str, origins: Mapping[str, Offsets]) -> int | None:
-    """Where a stream with these origins begins in a source (:attr:`Origin.source`); None: not in it."""
+    """Where a stream with these origins begins in a source (:attr:`Origin.source`); None: it does not read
+    it."""
     topic, _, partition, _ = source.split("/", 3)
     return origins[topic].get(int(partition), 0) if topic in origins else None

@@ -1,10 +1,10 @@
-"""Messages that streams have put off: rows that mean nothing to them yet.
+"""Messages that streams have put off, because their rows mean nothing to the streams yet.
 
-How rows are cut into batches is invisible: a stream tells the same whether it evaluates rows as they come or
-many at once. So where many streams read a table, each evaluates only when something is to be told: of a
-thousand windows that end at times of their own, few end in a batch. What a stream has put off is evaluated
-before anything but rows reaches it, and when no rows come; so nobody can tell the difference, except that
-its counters lag behind.
+How rows are divided into batches is invisible: a stream tells the same whether it evaluates rows as they come
+or many at once. So if many streams read a table, each evaluates rows only when it has something to tell: of a
+thousand windows that end at different times, few end in one batch. What a stream has put off is evaluated
+before anything other than rows reaches it, and when no rows come. So nobody can tell the difference, except
+that its counters lag behind.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from millrace_core.trigger.types.windower import NEVER_CALM, Span
 from millrace_core.wire.control import Offsets
 
 FEW = 8
-"""Fewer streams of a table evaluate all that comes: it costs less than to look for what can wait."""
+"""If a table has fewer streams, they evaluate all that comes: this costs less than looking for what can
+wait."""
 MOST = 2_000
-"""Messages of a table: if more wait or come at once, all streams evaluate. They are part of the slot's
-state."""
+"""Messages of a table: if more wait or come at once, all streams evaluate them. Waiting messages are part of
+the slot's state."""
 LONG = 20_000
-"""ms after which messages are evaluated though nothing else asked for it: counters lag no further."""
+"""ms after which messages are evaluated even if nothing else calls for it: counters lag no further behind."""
 AT_ONCE = 8
-"""This many of the streams that have waited that long evaluate in a batch: else all would always do so in
-the same one."""
+"""How many of the streams that have waited that long evaluate in one batch. Without a limit, all of them
+would always do so in the same batch."""
 _INTS = ("partition", "offset", "timestamp")
 
 
 class Calm(NamedTuple):
-    """What decides whether a stream may put rows off: whether it is ``live``, of which ``child`` it takes
-    rows (None: of any), in which ``span`` they mean nothing to it."""
+    """What decides whether a stream may put rows off: whether it is ``live``, from which ``child`` it takes
+    rows (None: from any), and in which ``span`` they mean nothing to it."""
 
     live: bool
     child: bytes | None
@@ -47,9 +48,10 @@ class Calm(NamedTuple):
 
 
 def calm_of(state: StreamState) -> Span:
-    """Rows in this span, of whatever tables and in whatever order, make the stream tell and ask nothing.
+    """The span in which rows, of whatever tables and in whatever order, cause the stream to tell nothing and
+    to request nothing.
 
-    It holds until the stream has evaluated something. Counters do grow by such rows.
+    It is valid until the stream has evaluated something. Such rows still count in the counters.
     """
     definition, life = state.definition, state.life
     if life.holding or state.waits or not definition.home or definition.table.virtual:
@@ -66,7 +68,7 @@ def calm_of(state: StreamState) -> Span:
     watermark = definition.clock.watermark
     until = newest[seen] - watermark
     span = definition.windower.calm(state.memory, seen, until)
-    # T, which closes windows, lies so far behind the newest row
+    # T, which closes windows, lies that far behind the newest row
     return span if span == NEVER_CALM else Span(span.first, span.last + watermark)
 
 
@@ -80,8 +82,8 @@ class _Part:
 
 
 class Backlog:
-    """The messages of one topic that some stream has not evaluated. ``behind``: for these streams, the number
-    of the first part that they have not evaluated."""
+    """The messages of one topic that some stream has not evaluated. ``behind``: for each such stream, the
+    number of the first part that it has not evaluated."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -94,7 +96,8 @@ class Backlog:
         return self._count
 
     def put_off(self, uids: Iterable[int], messages: Messages, seen: Mapping[int, int]) -> None:
-        """These streams have not evaluated these messages; ``seen``: of the topic, before them."""
+        """Note that these streams have not evaluated these messages; ``seen``: what had been seen of the
+        topic before them."""
         number = self._first + len(self._parts)
         self._parts.append(_Part(messages, dict(seen)))
         self._count += len(messages)
@@ -102,7 +105,8 @@ class Backlog:
             self.behind.setdefault(uid, number)
 
     def overdue(self, now: int) -> list[int]:
-        """Streams that have waited for longer than LONG at ``now`` (ms); not all, those that wait longest."""
+        """Streams that have waited for longer than LONG at ``now`` (ms): only the ones that have waited
+        longest."""
         by_age = sorted((number, uid) for uid, number in self.behind.items())[:AT_ONCE]
         return [uid for number, uid in by_age if now - self._since(number) > LONG]
 
@@ -116,8 +120,8 @@ class Backlog:
         return None if number is None else self._parts[number - self._first].seen
 
     def take(self, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
-        """What those of these streams that have put something off have to evaluate, oldest first; streams
-        that have the same to evaluate in one entry. They are behind no more."""
+        """What these streams have put off and must evaluate now, oldest first. Streams that have the same to
+        evaluate share an entry. They are no longer behind."""
         found: dict[int, set[int]] = {}
         for uid in uids:
             number = self.behind.pop(uid, None)
@@ -132,7 +136,7 @@ class Backlog:
         return taken
 
     def _trim(self) -> None:
-        """Forget what nobody has to evaluate."""
+        """Forget what no stream has left to evaluate."""
         end = self._first + len(self._parts)
         first = min(self.behind.values(), default=end)
         gone, self._parts = self._parts[: first - self._first], self._parts[first - self._first :]
@@ -155,7 +159,7 @@ class Backlog:
 
 
 def joined(topic: str, parts: list[Messages]) -> Messages:
-    """Messages of one topic in the order of evaluating."""
+    """Messages of one topic in the order of evaluation."""
     if len(parts) == 1:
         return parts[0]
     ints = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _INTS}
@@ -172,7 +176,7 @@ def spans_of(rows: TableRows, messages: Messages) -> dict[bytes | None, Span]:
     found: dict[bytes | None, Span] = {}
     if not len(rows.ts):
         return found
-    # rows of a message are in the order of their times
+    # the rows of a message are in the order of their times
     begins = starts_of(rows.message)
     ends = np.append(begins[1:], len(rows.ts)) - 1
     columns = (rows.message[begins], rows.ts[begins], rows.ts[ends])

@@ -1,8 +1,8 @@
-"""Whose exception it is: what one stream raises must not stop the others of its slot.
+"""Which stream an exception belongs to: what one stream raises must not stop the others in its slot.
 
-A slot does everything for a stream under :meth:`Blame.of`. What is raised there is noted, and the slot goes
-on, so that one run finds all streams that fail. Nothing of such a run is used: ``slot.isolation`` runs the
-batch again without them.
+A slot does everything for a stream under :meth:`Blame.of`. An exception raised there is noted and the slot
+goes on, so that one run finds all streams that fail. Nothing from such a run is used: ``slot.isolation`` runs
+the batch again without these streams.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Blame:
         self._first: Exception | None = None
 
     def of(self, uid: int) -> Watch:
-        """A context: what is raised in it is this stream's, and goes no further."""
+        """A context: an exception raised in it is blamed on this stream, and goes no further."""
         return Watch(self, (uid,), self._own)
 
     def of_all(self, uids: Iterable[int]) -> Watch:
-        """The same for work that is done for several streams at once: any of them may be at fault. Only if
-        none raises by itself all are."""
+        """The same for work that is done for several streams at once, any of which may be at fault. All of
+        them are blamed only if none raises on its own."""
         return Watch(self, tuple(uids), self._shared)
 
     def settle(self) -> None:
@@ -52,7 +52,7 @@ class Blame:
 
 
 class Watch:
-    """One use of :class:`Blame`; a class, for a generator would cost ten times as much."""
+    """One use of :class:`Blame`. It is a class because a generator would cost ten times as much."""
 
     __slots__ = ("_blame", "_causes", "_uids")
 
@@ -66,14 +66,14 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not isinstance(error, Exception) or isinstance(error, MemoryError) or not self._uids:
-            return False  # a machine without memory is not a stream's fault: the batch is tried again
+            return False  # running out of memory is not a stream's fault: the batch is tried again
         self._blame.note(error, self._uids, self._causes)
         return True
 
 
 def described(error: Exception) -> str:
-    """Type, message, and where: ``ZeroDivisionError: division by zero (grid.py:51, windows)``. Of an error of
-    ours, which says all there is to say, its words."""
+    """Type, message and place: ``ZeroDivisionError: division by zero (grid.py:51, windows)``. For an error of
+    ours only its message, which says all there is to say."""
     if isinstance(error, MillraceError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)

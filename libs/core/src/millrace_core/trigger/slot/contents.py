@@ -46,28 +46,29 @@ class Contents:
         self.refused = Refused(number == 0)
         self.backlogs: dict[str, Backlog] = {}
         self.untouched: set[int] = set()
-        """Streams that are as the last snapshot has them."""
+        """Streams that have not changed since the last snapshot."""
         self.calm: dict[int, Calm] = {}
-        """Of those that were asked since they were touched."""
+        """For streams that have been asked since they were last touched."""
         self.again: Mapping[str, Offsets] = {}
-        """WAL topic -> up to where its messages came before this batch, where it has some of them again."""
+        """WAL topic -> offsets before which its messages had already come, if this batch has some of them
+        again."""
         self.begun: set[int] = set()
         """Streams that begin in this batch: what came before it is new to them."""
         self.fed: set[int] = set()
-        """Streams for which what the sources of their virtual tables brought before it is new."""
+        """Streams for which earlier rows from the sources of their virtual tables are new."""
 
     def family(self, topic: str) -> Family:
         """The children of a topic's table."""
         return self.families.setdefault(topic, Family())
 
     def touch(self, uids: Iterable[int]) -> None:
-        """These streams may change."""
+        """Note that these streams may change."""
         for uid in uids:
             self.untouched.discard(uid)
             self.calm.pop(uid, None)
 
     def changing(self, stream: AnyStream) -> Watch:
-        """For what may change a stream: as :meth:`Blame.of`."""
+        """A context for work that may change a stream; otherwise as :meth:`Blame.of`."""
         self.touch((stream.uid,))
         return self.blame.of(stream.uid)
 

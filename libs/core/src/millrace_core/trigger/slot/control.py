@@ -26,8 +26,8 @@ from millrace_core.wire.topics import wal_topic
 
 
 class ControlRecords:
-    """Obeys them, in order. ``aside``: streams that take no part in this batch, and why; ``absent``: those of
-    them that are not even hosted."""
+    """Obeys control records, in order. ``aside``: streams that take no part in this batch, and why;
+    ``absent``: those of them that are not even hosted."""
 
     def __init__(self, contents: Contents, failures: Failures, tables: TableReader) -> None:
         self.contents, self.failures, self.tables = contents, failures, tables
@@ -36,12 +36,12 @@ class ControlRecords:
         self._asked: list[tuple[int, control.DiagnoseStream]] = []
 
     def take_questions(self) -> list[tuple[int, control.DiagnoseStream]]:
-        """What was asked in this batch, and the offset of each record."""
+        """The questions asked in this batch, each with the offset of its record."""
         asked, self._asked = self._asked, []
         return asked
 
     def obey(self, messages: Messages, topics: dict[str, Messages], out: list[Output]) -> None:
-        """Those of one batch; ``topics``: all its messages, by topic."""
+        """Obey the control records of one batch; ``topics``: all messages of the batch, by topic."""
         slot = self.contents
         before = slot.control
         times = (messages.timestamp * NS_PER_MS).tolist()
@@ -56,7 +56,7 @@ class ControlRecords:
                     self._apply(record, times[place], out)
             except MemoryError:
                 raise
-            except Exception as error:  # no stream of this slot is concerned
+            except Exception as error:  # no stream of this slot is affected
                 slot.refused.pass_over("refused", messages, place, error)
             if isinstance(record, control.DiagnoseStream):
                 self._asked.append((offset, record))
@@ -64,13 +64,14 @@ class ControlRecords:
             for uid, cause in self.aside.items():
                 if uid in slot.streams and slot.streams[uid].life.running:
                     self.failures.set_aside(uid, cause, out)
-        # what says nothing (a record that was deleted) is in force too
+        # a record that says nothing (because it was deleted) counts as in force too
         slot.control = max(slot.control, int(messages.offset.max()))
         if slot.number == 0 and slot.control > before:
             tell(status.Applied(slot.control), out)
 
     def _judge_before(self, table: Table, topics: dict[str, Messages], out: list[Output]) -> None:
-        """Rows of before an ALTER are evaluated by what the table was; they may have come with its record."""
+        """Rows from before an ALTER are evaluated by the table's old definition; they may come in the same
+        batch as the record."""
         topic = wal_topic(table.db, table.name)
         if topic not in topics or not table.earlier:
             return
@@ -89,7 +90,7 @@ class ControlRecords:
             case control.DefineStream():
                 self._define(record, at, out)
             case control.StopStream(uid=uid) | control.RecalculateStream(uid=uid) if uid in slot.failed:
-                return  # it has stopped, and remembers where
+                return  # the stream has stopped already, and remembers where
             case control.StopStream(uid=uid) if uid in slot.streams:
                 slot.streams[uid].life.running = False
             case control.StartStream(uid=uid) if uid in slot.streams or uid in slot.feeds.of:
@@ -110,12 +111,12 @@ class ControlRecords:
                 for child in children:
                     self._know(child)
             case _:
-                pass  # about a stream that is not here, or another slot's children
+                pass  # about a stream that is not here, or about children in another slot
         out.extend(on_record(record, slot.streams, slot.seen, slot.inbox.taken, at, slot.family))
 
     def _start(self, record: control.StartStream, at: int) -> bool:
-        """Whether the stream begins anew here. One that failed in another slot may run in this one: it misses
-        nothing, only its epoch is another."""
+        """Start a stream; returns whether it begins anew here. A stream that failed in another slot may still
+        run in this one: then it misses nothing, and only its epoch changes."""
         slot = self.contents
         stream = slot.streams.get(record.uid)
         if stream is None:
@@ -126,7 +127,8 @@ class ControlRecords:
                 stream.life.epoch = record.epoch
                 return False
             self.failures.halt(stream)
-        # one that ran has what came before: but for what it holds, and lets go of in order to ask for it anew
+        # a stream that was running has what came before, except for held rows that it lets go of and asks for
+        # anew
         if not was_running or stream.lets_go:
             slot.begun.add(record.uid)
         self._begin_inbox(stream, record.origins)
@@ -181,12 +183,12 @@ class ControlRecords:
             stream.begin(slot.slots, at)
 
     def _change(self, table: Table) -> None:
-        """Decode the table's messages by its new definition. Its streams keep their words: a column goes on
-        under the name that it had when the stream was made."""
+        """Decode the table's messages by its new definition. Its streams keep their names for columns: to
+        them, a column keeps the name that it had when the stream was created."""
         slot = self.contents
         topic = wal_topic(table.db, table.name)
         mine = [stream for stream in slot.streams.values() if stream.definition.table.uid == table.uid]
-        if mine:  # else a stream that comes later brings the table along
+        if mine:  # otherwise a stream that is defined later brings the table with it
             slot.family(topic).reorder(slot.table(topic, mine).tags, table.tags)
             slot.tables[topic] = table
 
@@ -201,7 +203,7 @@ class ControlRecords:
                 stream.lose_table()
 
     def _forget_tags(self, topic: str) -> None:
-        """Tags that no stream groups by any more are not kept."""
+        """Stop keeping tags that no stream groups by any more."""
         slot = self.contents
         mine = [stream for stream in slot.streams.values() if stream.definition.topic == topic]
         if topic in slot.families and not any(stream.definition.reads_tags for stream in mine):

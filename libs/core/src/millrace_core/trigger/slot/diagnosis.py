@@ -23,16 +23,16 @@ from millrace_core.wire.diagnosis import Diagnosis, GroupPart, OpenWindow, Wait
 from millrace_core.wire.topics import STATUS
 
 MOST_WINDOWS = 10
-"""Open windows of a group that are told of; the rest is counted."""
+"""How many open windows of a group are listed; the rest is only counted."""
 MOST_BYTES = 400_000
-"""Groups that would make a message longer are left out: Kafka takes a megabyte."""
+"""Groups that would make a message longer than this are left out: Kafka takes a megabyte."""
 
 
 def answer(
     asked: DiagnoseStream, number: int, slot: int, streams: Mapping[int, AnyStream], failed: Mapping[int, str]
 ) -> Output:
-    """The message of this slot. ``number``: of the control record; ``failed``: streams that are set aside or
-    cannot be kept at all, and why."""
+    """The answer of this slot, as a message. ``number``: that of the control record; ``failed``: streams that
+    are set aside or cannot be kept at all, and why."""
     stream, failure = streams.get(asked.uid), failed.get(asked.uid, "")
     part = Diagnosis(asked.uid, slot, number, failure=failure)
     if stream is not None:
@@ -67,14 +67,14 @@ def part_of(stream: AnyStream, number: int, limit: int, failure: str = "") -> Di
 
 
 class _Groups:
-    """The groups of a stream; what all of them need is counted once."""
+    """The groups of a stream; what is needed for all of them is counted once."""
 
     def __init__(self, stream: AnyStream) -> None:
         self._stream = stream
         waiting = stream.clock.lists["waiting"]
         self._waiting = _counted(waiting[OWNER], len(stream.groups))
         self._first = np.zeros(len(stream.groups), dtype=np.int64)
-        # sorted by (group, time): backwards, so that the first one is written last
+        # the rows are sorted by (group, time): go backwards, so that each group's first row is written last
         self._first[waiting[OWNER][::-1]] = waiting["ts"][::-1]
         self._held = np.zeros(len(stream.groups), dtype=np.int64)
         if isinstance(stream, Stream):
@@ -97,7 +97,7 @@ class _Groups:
         )  # fmt: skip
 
     def _delayed(self, windows: list[OpenWindow], place: int) -> list[OpenWindow]:
-        """The windows with what MAX_DELAY waits for."""
+        """The windows, with what each waits for because of MAX_DELAY."""
         delays = self._stream.state.delays
         if self._stream.definition.delay is None or place >= delays.count:
             return windows

@@ -1,4 +1,4 @@
-"""Streams of a slot that fail: they are set aside, and made well."""
+"""Streams of a slot that fail: they are set aside, and later marked as well again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millrace_core.wire import control, status
 
 
 class Failures:
-    """Whoever fails stops where it is, and remembers where."""
+    """A stream that fails stops where it is, and remembers where."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
@@ -29,7 +29,7 @@ class Failures:
             tell(status.StreamFailure(uid, cause, slot.number), out)
 
     def halt(self, stream: AnyStream) -> None:
-        """The stream stops where it is; what it has put off lies behind that."""
+        """The stream stops where it is; what it has put off comes after that place."""
         slot = self.contents
         topic, seen = stream.definition.topic, None
         if topic in slot.backlogs:
@@ -39,7 +39,7 @@ class Failures:
         stream.stop(seen, stream.life.origins, slot.inbox.taken.get(topic, {}))
 
     def make_well(self, uid: int, out: list[Output]) -> None:
-        """A stream begins anew, or is gone."""
+        """A stream begins anew, or is gone: its failure is over."""
         if uid in self.contents.failed:
             del self.contents.failed[uid]
             tell(status.StreamFailure(uid, "", self.contents.number), out)

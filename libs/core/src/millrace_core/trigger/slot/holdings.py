@@ -1,4 +1,4 @@
-"""How much a slot may keep of one stream: what has no end would take the memory from all others."""
+"""How much a slot may keep of one stream: without a limit, one stream could take the memory of all others."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from millrace_core.trigger.groups.columns import OWNER
 from millrace_core.trigger.slot.hosted import AnyStream
 
 MOST = 2_000_000
-"""Groups, open windows and waiting rows that a slot keeps of one stream, each, unless a setting says else."""
+"""The most groups, open windows and waiting rows, each, that a slot keeps of one stream, unless a setting
+says otherwise."""
 
 
 class Holdings(NamedTuple):
-    """``groups``: those that are evaluated here, and those whose rows are sent on by their keys; ``windows``:
-    the open ones of types that may have several of a group; ``waiting``: rows that wait for T."""
+    """``groups``: those that are evaluated here, and those whose rows are sent on by their keys. ``windows``:
+    the open windows, for types that may have several per group. ``waiting``: rows that wait for T."""
 
     groups: int
     windows: int
@@ -33,7 +34,7 @@ def holdings(stream: AnyStream) -> Holdings:
 
 
 def check(stream: AnyStream, most: int) -> None:
-    """:raises MillraceError: TOO_LARGE where a stream has more than ``most`` of anything: it fails, and the
+    """:raises MillraceError: TOO_LARGE if a stream has more than ``most`` of anything: it fails, and the
     others go on."""
     for count, what in zip(holdings(stream), ("groups", "open windows", "rows that wait for T"), strict=True):
         if count > most:

@@ -14,13 +14,13 @@ AnyStream = Stream | PeriodStream
 
 
 def hosted(definition: bytes) -> type[Stream] | type[PeriodStream]:
-    """What keeps a stream of this definition in a slot."""
+    """The class that keeps a stream of this definition in a slot."""
     return Stream if compiled(definition).schedule is None else PeriodStream
 
 
 def signals_of(streams: Sequence[AnyStream], table: Table) -> list[tuple[Table, list[Signal]]]:
-    """What the streams read of a row, by the definition of the table in whose words they say it. All in the
-    words of the table as it is: the usual case, one entry."""
+    """What the streams read from a row, by the definition of the table whose column names they use. Usually
+    all use the table as it is, which gives one entry."""
     found: dict[Table, dict[Signal, None]] = {}
     for stream in streams:
         found.setdefault(stream.definition.table, {}).update(dict.fromkeys(stream.definition.signals))

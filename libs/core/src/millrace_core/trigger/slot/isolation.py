@@ -1,12 +1,13 @@
-"""A batch of a slot, whatever single streams do in it.
+"""Runs a batch of a slot, even if single streams fail in it.
 
 The slot runs the batch as if nothing could fail. If streams raise, all that it did is thrown away: the state
-before the batch is there, as the bytes that came in, and the batch runs again with these streams set aside.
-So the good case costs nothing, and the others give what they would give without them.
+before the batch still exists as the bytes that came in, and the batch runs again with these streams set
+aside. So the good case costs nothing, and the other streams give what they would give without the failing
+ones.
 
-A slot that stays in memory (:class:`RunningSlot`) makes bytes only when they are kept: to make them after
-each message would cost more than to evaluate it. It remembers what came since the last snapshot. Should a
-stream raise, it is made anew from that, and takes the same batches again, each from bytes.
+A slot that stays in memory (:class:`RunningSlot`) makes bytes only when they are to be kept: making them
+after each message would cost more than evaluating it. It remembers what came since the last snapshot. If a
+stream raises, the slot is made anew from the snapshot and takes the same batches again, each from bytes.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from millrace_core.wire.control import Offsets
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """``sent``: messages, in order; ``state``: for the next batch; ``remarks``: what is worth a line of the
-    service's log; ``slot``: what the next batch may be evaluated by without reading the state, if
-    anything."""
+    """``sent``: messages, in order. ``state``: for the next batch. ``remarks``: what is worth a line in the
+    service's log. ``slot``: a slot that can evaluate the next batch without reading the state, if there is
+    one."""
 
     sent: list[Output]
     state: bytes
@@ -42,12 +43,13 @@ def evaluate_batch(
     state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None,
     most_held: int = MOST, again: Mapping[str, Offsets] = NOTHING,
 ) -> BatchResult:  # fmt: skip
-    """Evaluate one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left;
-    ``slot``: the slot in this state, if there is one: it is used up; ``most_held``: see ``slot.holdings``;
-    ``again``: as in :meth:`Slot.on_batch`.
+    """Evaluate one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left.
+    ``slot``: the slot in this state, if there is one; it must not be used afterwards. ``most_held``: see
+    ``slot.holdings``. ``again``: as in :meth:`Slot.on_batch`.
 
     :raises ValueError: if the state was written by a newer version.
-    :raises StreamsFail: if streams raise that take no part in the batch any more: it is the slot's own fault.
+    :raises StreamsFail: if streams raise that no longer take part in the batch: then the slot itself is at
+        fault.
     """
     aside: dict[int, str] = {}
     absent: dict[int, str] = {}
@@ -63,18 +65,19 @@ def evaluate_batch(
             twice = failed.causes.keys() & aside.keys()
             if failed.causes.keys() <= absent.keys():
                 raise
-            # one that cannot even be stopped stays out of the slot in this batch, its state as it is
+            # a stream that cannot even be stopped stays out of the slot in this batch, with its state
+            # unchanged
             absent |= {uid: aside[uid] for uid in twice}
             aside |= {uid: cause for uid, cause in failed.causes.items() if uid not in twice}
             continue
-        # one that left streams out has them as bytes alone
+        # a slot that left streams out has them only as bytes: it is not used again
         return BatchResult(
             sent, after, tuple(dict.fromkeys(slot.contents.refused.remarks)), None if absent else slot
         )
 
 
 MOST_REMEMBERED = 20_000
-"""Messages since the last snapshot after which there is one more, in memory."""
+"""After this many messages since the last snapshot, another one is made in memory."""
 Batch = tuple[Messages, Mapping[str, Offsets]]
 """Messages, and which of them came before (``again`` of :meth:`Slot.on_batch`)."""
 
@@ -83,8 +86,8 @@ class RunningSlot:
     """The slot ``number`` of ``slots``, in this state (None: it has none yet). ``most_held``: see
     ``slot.holdings``.
 
-    ``changed``: whether anything was evaluated since :meth:`snapshot`; ``remarks``: what is worth a line of
-    the service's log, until somebody takes it.
+    ``changed``: whether anything has been evaluated since :meth:`snapshot`. ``remarks``: what is worth a line
+    in the service's log; the caller takes it from here.
     """
 
     def __init__(self, state: bytes | None, number: int, slots: int, most_held: int = MOST) -> None:
@@ -93,13 +96,14 @@ class RunningSlot:
         self._slot: Slot | None = None
         self._since: list[Batch] = []
         self._remembered = 0
-        """Messages of these."""
+        """The number of messages in these batches."""
         self.changed = False
         self.remarks: list[str] = []
         self.delays_due: list[int] = [] if state is None else Slot.delays_due(state)
 
     def evaluate(self, messages: Messages, again: Mapping[str, Offsets] = NOTHING) -> list[Output]:
-        """Take in a batch; what to send, in order. Nothing is done if it means nothing to the slot.
+        """Take in a batch; returns what to send, in order. Does nothing if the batch means nothing to the
+        slot.
 
         :raises StreamsFail: as :func:`evaluate_batch`.
         """
@@ -119,8 +123,9 @@ class RunningSlot:
         return sent
 
     def snapshot(self) -> tuple[bytes | None, list[Output]]:
-        """The state; and what is to be sent besides, if a stream can be evaluated and not be kept: it is set
-        aside in the last batches, which say so again.
+        """The state, and further messages to send. There are such if a stream could be evaluated but cannot
+        be encoded: it is set aside in the latest batches, which are evaluated again and repeat their
+        messages.
 
         :raises StreamsFail: as :func:`evaluate_batch`.
         """
@@ -138,7 +143,8 @@ class RunningSlot:
         return self._state, []
 
     def spare(self) -> list[Output]:
-        """Make a snapshot in memory if much is remembered; what to send is as in :meth:`snapshot`."""
+        """Make a snapshot in memory if many messages are remembered. Returns what to send, as
+        :meth:`snapshot` does."""
         if self._remembered <= MOST_REMEMBERED:
             return []
         _, sent = self.snapshot()
@@ -157,8 +163,9 @@ class RunningSlot:
         return slot
 
     def _one_by_one(self, batches: Sequence[Batch]) -> list[Output]:
-        """Evaluate these batches since the last snapshot from bytes, whatever single streams do in them; what
-        they send. Those that were evaluated before say the same again, under the same numbers and ids."""
+        """Evaluate these batches, which came since the last snapshot, from bytes, even if single streams fail
+        in them. Returns what they send. Batches that were evaluated before repeat their messages, with the
+        same numbers and ids."""
         self._slot, self._since, self._remembered = None, [], 0
         sent: list[Output] = []
         for messages, again in batches:
@@ -173,7 +180,7 @@ class RunningSlot:
 
 
 def _delays_due(slot: Slot) -> list[int]:
-    """As :func:`state.delays_due`, of a slot that runs."""
+    """As :func:`state.delays_due`, for a running slot."""
     due = [
         stream.state.all_due
         for stream in slot.contents.streams.values()

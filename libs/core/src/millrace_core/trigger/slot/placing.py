@@ -24,15 +24,16 @@ Tags = tuple[Any, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The tables that messages are of: ``name`` is the place in ``names`` of each one's."""
+    """The tables that messages belong to: ``name`` holds, for each message, the place of its table in
+    ``names``."""
 
     names: list[bytes]
     name: Ints
 
     @staticmethod
     def of_messages(messages: Messages, table: Table) -> Names:
-        """Those that the keys say; a normal table's messages may have none, those of a super table without
-        one belong to no table."""
+        """The tables named by the messages' keys. A normal table's messages may have no key; a super table's
+        message without a key belongs to no table."""
         own = table.name.encode() if table.kind == "normal" else b""
         return Names([own if key is None else key for key in messages.keys], messages.key)
 
@@ -47,7 +48,7 @@ class Names:
 
 
 def with_operations(streams: list[AnyStream], messages: Messages, wanted: list[Any]) -> Any:
-    """bool[messages]: the wanted ones, and those that say which children there are."""
+    """bool[messages]: the wanted ones, and those that say which children exist."""
     needed = np.zeros(len(messages), dtype=bool)
     for mask in wanted:
         needed |= mask
@@ -63,12 +64,13 @@ def with_operations(streams: list[AnyStream], messages: Messages, wanted: list[A
 
 
 def read_for(live: list[AnyStream], table: Table, messages: Messages, blame: Blame) -> dict[Table, TableRows]:
-    """The rows of messages with all that these streams read of them, in the words of each stream's table."""
+    """The rows of messages with all that these streams read from them, under the column names of each
+    stream's table."""
     words_of = signals_of(live, table)
     try:
         return {words: read(table, messages, signals, words) for words, signals in words_of}
     except Exception:
-        # they read together: find out whose condition it is
+        # the streams read together: find out whose condition raises
         for stream in live:
             with blame.of(stream.uid):
                 read(table, messages, stream.definition.signals, stream.definition.table)
@@ -79,7 +81,8 @@ def describe(
     live: list[AnyStream], read_as: Mapping[Table, TableRows], table: Table, names: Names,
     tags: Sequence[Tags], blame: Blame,
 ) -> None:  # fmt: skip
-    """Compute what streams read of the tables that rows are of; ``tags``: of each message's table."""
+    """Compute what streams read of the tables that rows belong to; ``tags``: those of each message's
+    table."""
     each = names.of_each()
     members = {words: members_of(table, words, each, tags) for words in read_as}
     try:
@@ -101,9 +104,9 @@ def placed(
 ) -> dict[int, Any]:  # fmt: skip
     """Each live stream's group of each message that it takes, -1 for others and unknown tables.
 
-    Operations take effect between the messages that they lie between; each with the streams that are to hear
-    of it: all but if it has come before. ``tags``: filled with those of each message's table (None: not
-    known).
+    Operations take effect at their place among the messages. Each comes with the streams that are told of it:
+    all of them, unless it has come before. ``tags`` is filled with the tags of each message's table (None:
+    not known).
     """
     live = [stream for stream in streams if stream.uid in takes]
     places = {stream.uid: np.full(len(names.name), -1, dtype=np.int64) for stream in live}
@@ -146,7 +149,7 @@ def _places(stream: AnyStream, tables: Names, family: Family) -> Ints:
     index, names = stream.places.index, tables.names
     some = present(tables.name)
     if not all(names[place] in index for place in some.tolist()):
-        # groups are made in the order in which their tables' messages come
+        # groups are created in the order in which their tables' messages come
         _, first = np.unique(tables.name, return_index=True)
         for place in some[np.argsort(first)].tolist():
             stream.place(names[place], family)

@@ -1,7 +1,7 @@
-"""Control records and other inner messages: whom they are about, and those that mean nothing.
+"""Control records and other internal messages: which streams they are about, and those that cannot be used.
 
-Whatever lies in the topics ``control``, ``clock``, ``regroup`` and ``handover``, a slot must get past it: a
-message that cannot be decoded is counted, remarked on, and becomes a dead letter.
+A slot must get past whatever lies in the topics ``control``, ``clock``, ``regroup`` and ``handover``: a
+message that cannot be decoded is counted, gets a remark, and becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 class Refused:
-    """``totals``: messages passed over so far, by cause; of this batch: ``remarks``, one sentence for each,
-    and ``letters``, the dead letters.
+    """``totals``: messages passed over so far, by cause. For this batch alone: ``remarks``, one sentence for
+    each such message, and ``letters``, the dead letters.
 
-    ``counts``: whether this slot is the one that counts what goes to all slots.
+    ``counts``: whether this slot is the one that counts messages that go to all slots.
     """
 
     def __init__(self, counts: bool) -> None:
@@ -39,7 +39,7 @@ class Refused:
         self.changed, self.remarks, self.letters = False, [], []
 
     def decoded(self, messages: Messages, form: Format[T]) -> Iterator[tuple[int, T]]:
-        """Place and meaning of each message of a topic; deletions mean nothing."""
+        """Place and decoded content of each message of a topic; deletions are left out."""
         for place, value in enumerate(messages.value):
             if form.deletes(value):
                 continue
@@ -51,7 +51,7 @@ class Refused:
             yield place, found
 
     def pass_over(self, why: str, messages: Messages, place: int, error: Exception) -> None:
-        """``why``: ``undecodable``, or ``refused`` for one that says what cannot be done."""
+        """``why``: ``undecodable``, or ``refused`` for a message that asks for something impossible."""
         topic = messages.topic_of(place)
         if not self.counts and topic != REGROUP.name:
             return

@@ -1,4 +1,4 @@
-"""What a slot does for streams that recalculate: records and deletes find their streams."""
+"""What a slot does for streams that recalculate: it passes records and deletes to the streams concerned."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from millrace_core.wire.operations import Delete, Drop, operation_in
 from millrace_core.wire.recalc import Taken
 
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
-"""What a dropped child takes along: all times."""
+"""The times of the rows that go with a dropped child: all."""
 
 
 def on_record(
     record: control.AnyControl, streams: Mapping[int, AnyStream], seen: Mapping[str, Offsets],
     taken: Mapping[str, Taken], at: int, family: Callable[[str], Family],
 ) -> Iterator[Output]:  # fmt: skip
-    """A control record is in force since ``at`` (ns); ``seen``: what the slot has seen, by topic; ``taken``:
-    what has come from the sources of virtual tables; ``family``: the tables of a topic."""
+    """A control record has come into force at ``at`` (ns). ``seen``: what the slot has seen, by topic;
+    ``taken``: what has come from the sources of virtual tables; ``family``: the tables of a topic."""
     match record:
         case control.StopStream(uid=uid) | control.StartStream(uid=uid) | control.RecalculateStream(uid=uid):
             stream = streams.get(uid)
@@ -44,7 +44,8 @@ def on_record(
 
 
 def deletes_in(streams: Sequence[AnyStream], messages: Messages) -> list[tuple[int, tuple[int, int]]]:
-    """The messages that delete rows, and which, where a stream wants to know (DELETE_RECALC)."""
+    """The messages that delete rows, and the times of these rows, if any stream wants to know
+    (DELETE_RECALC)."""
     if not any(stream.definition.spec.options.delete_recalc for stream in streams):
         return []
     found = []
@@ -61,7 +62,7 @@ def delete(
     stream: AnyStream, messages: Messages, place: int, span: tuple[int, int],
     wanted: Mapping[int, Any], seen: Offsets, family: Family,
 ) -> Iterator[Output]:  # fmt: skip
-    """Tell a stream that takes this message that it deletes rows."""
+    """Tell a stream that this message deletes rows, if the stream takes the message."""
     name = messages.key_of(place)
     if not isinstance(stream, Stream) or not stream.definition.spec.options.delete_recalc:
         return
@@ -74,13 +75,13 @@ def delete(
 
 
 def heeds_changes(stream: AnyStream) -> TypeGuard[Stream]:
-    """Whether deletes that come while it is stopped concern it, too, and rows that rewrite others."""
+    """Whether deletes and rewriting rows concern the stream even when they come while it is stopped."""
     return isinstance(stream, Stream) and not stream.life.gone and bool(stream.life.missed_from)
 
 
 def missed_by(streams: Sequence[AnyStream], messages: Messages) -> dict[int, Any]:
-    """By stream, bool[messages]: those that came while it was stopped, if rows among them may have left the
-    groups that they were evaluated in."""
+    """By stream, bool[messages]: those that came while it was stopped, if the rows in them may have left the
+    groups in which they were evaluated."""
     found: dict[int, Any] = {}
     for stream in streams:
         if heeds_changes(stream) and stream.definition.loses_rewritten:

@@ -23,7 +23,7 @@ from millrace_core.trigger.stream.versions import passing
 from millrace_core.trigger.types.windower import NEVER_CALM, Span
 
 Masks = Mapping[int, Any]
-"""By stream, something of each message."""
+"""By stream, a value for each message."""
 
 
 class TableReader:
@@ -33,7 +33,7 @@ class TableReader:
         self.contents = contents
 
     def read(self, topic: str, messages: Messages, out: list[Output]) -> None:
-        """Judge the messages of a WAL topic, or put them off."""
+        """Evaluate the messages of a WAL topic, or put them off."""
         slot = self.contents
         fed = [uid for uid, feed in slot.feeds.of.items() if topic in feed.sources]
         with slot.blame.of_all(fed):
@@ -74,8 +74,8 @@ class TableReader:
     # ------------------------------------------------------------------ what can wait
 
     def _resting(self, topic: str, streams: list[AnyStream], messages: Messages) -> Mapping[int, bool]:
-        """The streams to which these messages mean nothing, or nothing yet: whether they have rows in them,
-        and so must evaluate them later."""
+        """The streams to which these messages mean nothing, or nothing yet; for each, whether the messages
+        hold rows for it, which it must evaluate later."""
         slot = self.contents
         backlog = slot.backlogs.get(topic) or Backlog(topic)
         many = len(messages) + len(backlog) > MOST
@@ -99,7 +99,7 @@ class TableReader:
         return resting
 
     def _calmness(self, stream: AnyStream) -> Calm:
-        """Asked again when the stream has changed."""
+        """Whether the stream can wait; it is asked again when it has changed."""
         found = Calm(stream.live or heeds_changes(stream), stream.definition.child, NEVER_CALM)
         with self.contents.blame.of(stream.uid):
             if stream.live:
@@ -109,7 +109,7 @@ class TableReader:
         return found
 
     def _taken(self, topic: str, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
-        """What these streams have put off of a topic."""
+        """What these streams have put off in a topic."""
         backlog = self.contents.backlogs.get(topic)
         if backlog is None:
             return []
@@ -119,7 +119,7 @@ class TableReader:
         return taken
 
     def catch_up(self, topic: str, out: list[Output]) -> None:
-        """All that was put off of a topic is evaluated."""
+        """Evaluate everything that was put off in a topic."""
         backlog = self.contents.backlogs.get(topic)
         for uids, earlier in self._taken(topic, list(backlog.behind) if backlog else []):
             mine = [stream for uid, stream in self.contents.streams.items() if uid in uids]
@@ -131,7 +131,7 @@ class TableReader:
     def _judge_messages(
         self, topic: str, streams: list[AnyStream], messages: Messages, out: list[Output]
     ) -> None:
-        """Deletes take effect between the messages that they lie between."""
+        """Evaluate messages; deletes take effect at their place among them."""
         slot = self.contents
         live = [stream for stream in streams if stream.live]
         if not streams:
@@ -164,7 +164,7 @@ class TableReader:
     def _told_at(
         self, place: int, topic: str, messages: Messages, streams: list[AnyStream]
     ) -> list[AnyStream]:
-        """Those of the streams that the message there does not reach a second time."""
+        """Those of the streams that the message at this place reaches for the first time."""
         slot = self.contents
         if int(messages.offset[place]) >= slot.again.get(topic, {}).get(int(messages.partition[place]), 0):
             return streams
@@ -219,7 +219,7 @@ class TableReader:
         held = np.bincount(rows.message, minlength=len(messages))
         takes = {uid: mask & (held > 0) for uid, mask in _either(wanted, missed).items()}
         tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
-        if rows.operations:  # a child that comes or goes may concern any of them
+        if rows.operations:  # a child that comes or goes may concern any stream
             slot.touch(stream.uid for stream in streams)
         told = [
             (place, operation, self._told_at(place, topic, messages, streams))
@@ -233,7 +233,7 @@ class TableReader:
                 self._miss(topic, stream, read_as, groups, missed, messages, out)
         for stream in live:
             if not (wanted[stream.uid].any() or stream.waits or len(stream.passing)):
-                continue  # as with most streams that read one child of many
+                continue  # as with most streams that read one child among many
             with slot.changing(stream):
                 mask, rows = wanted[stream.uid], read_as[stream.definition.table]
                 mine = mask & (held > 0)
@@ -252,7 +252,8 @@ class TableReader:
         self, topic: str, stream: AnyStream, read_as: Mapping[Table, TableRows], groups: Masks, missed: Masks,
         messages: Messages, out: list[Output],
     ) -> None:  # fmt: skip
-        """Rows that came while a stream was stopped are not evaluated here, but they may rewrite others."""
+        """Rows that came while a stream was stopped are not evaluated here, but they may have rewritten
+        others."""
         slot = self.contents
         if isinstance(stream, Stream):
             with slot.changing(stream):

@@ -1,9 +1,9 @@
 """A slot: a fixed share of all tables and groups, and everything that triggers in it.
 
-:meth:`Slot.on_batch` takes what reached the slot in one micro-batch and says what to send. It is a pure
-function of the slot's state and the batch, so that a batch that runs again says the same again, with the same
-numbers and ids. Within a batch control records go first, then the messages of the WAL topics by (topic,
-partition, offset), then regrouped rows. What is done for a stream is done under its name (``slot.blame``).
+:meth:`Slot.on_batch` takes what reached the slot in one micro-batch and returns what to send. It is a pure
+function of the slot's state and the batch: a batch that runs again gives the same messages, with the same
+numbers and ids. Within a batch, control records go first, then the messages of the WAL topics by (topic,
+partition, offset), then regrouped rows. All work for a stream is done under its name (``slot.blame``).
 """
 
 from __future__ import annotations
@@ -71,13 +71,14 @@ class Slot:
         self, messages: Messages, aside: Mapping[int, str] = NOBODY, absent: Mapping[int, str] = NOBODY,
         again: Mapping[str, Offsets] = NOTHING,
     ) -> list[Output]:  # fmt: skip
-        """Take in the messages of one micro-batch; what to send, in order. ``aside``: streams that fail in
-        it, and why: they take no part; ``absent``: those of them that are not even hosted.
+        """Take in the messages of one micro-batch; returns what to send, in order. ``aside``: streams that
+        fail in it, and why; they take no part. ``absent``: those of them that are not even hosted.
 
-        ``again``: WAL topic -> partition -> offset: messages of this batch before it have come before. They
-        are for streams that begin in this batch (their ``live_from`` lies before them) and for no others.
+        ``again``: WAL topic -> partition -> offset: messages of this batch that lie before the offset have
+        come before. They are meant only for streams that begin in this batch (whose ``live_from`` lies before
+        them).
 
-        :raises StreamsFail: if streams raise. The slot is good for nothing then.
+        :raises StreamsFail: if streams raise. The slot must not be used any more then.
         """
         out: list[Output] = []
         slot = self.contents
@@ -100,7 +101,7 @@ class Slot:
         if CLOCK.name in topics:
             self._on_ticks(topics[CLOCK.name], out)
         self._end(CLOCK.name in topics, out)
-        # last: what came with the question is in the answer
+        # last, so that the answer includes what came together with the question
         asked = self.control.take_questions()
         out += [answer(one, number, slot.number, slot.streams, slot.failed) for number, one in asked]
         out += slot.refused.letters
@@ -110,7 +111,7 @@ class Slot:
         return out
 
     def _begin(self, topics: Set[str], out: list[Output]) -> None:
-        """All is evaluated that was put off, if a control record comes, or nothing but the time."""
+        """Evaluate everything that was put off, if a control record comes, or nothing but ticks."""
         slot = self.contents
         if self.control.aside or self.control.absent or topics & {CONTROL.name, REGROUP.name, HANDOVER.name}:
             slot.touch(slot.streams)
@@ -147,7 +148,7 @@ class Slot:
                     out.extend(stream.judge_regrouped(received[uid]))
 
     def _on_handovers(self, messages: Messages, out: list[Output]) -> None:
-        """What calc-svc tells of the past; every slot gets all of it."""
+        """What calc-svc tells of the past. Every slot gets all of these messages."""
         slot = self.contents
         for place, handover in slot.refused.decoded(messages, recalc.HANDOVERS):
             stream = slot.streams.get(handover.stream) if handover.slot == slot.number else None

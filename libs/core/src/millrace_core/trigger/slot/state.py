@@ -23,16 +23,16 @@ from millrace_core.wire.topics import CLOCK
 
 VERSION = 6
 MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {}
-"""Version of a state -> what makes one of the next version of it. From version 6 on each is kept here, and a
-state of each in the tests."""
+"""Version of a state -> the function that converts it to the next version. From version 6 on, each one is
+kept here, and a state of each version is kept in the tests."""
 _HEAD = struct.Struct("<BqBH")
-"""Version, :func:`due`, whether any tick means something (counters are to be told, rows were put off), how
-many times follow."""
+"""Version, :func:`due`, whether every tick means something (because counters are to be told or rows were put
+off), and how many times follow."""
 _TIME = np.dtype("<i8")
 
 
 class Snapshots:
-    """States of one slot, batch for batch: streams that have not changed are not encoded again."""
+    """States of one slot, batch after batch: streams that have not changed are not encoded again."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
@@ -53,7 +53,7 @@ class Snapshots:
                 with slot.blame.of(uid):
                     kept = msgspec.Raw(msgspec.msgpack.encode(stream.dump())), stream.due, stream.life.untold
                 if kept is None:
-                    continue  # it raised
+                    continue  # the stream raised
                 self._encoded[uid] = kept
             streams.append(kept[0])
             due, untold = min(due, kept[1]), untold or kept[2]
@@ -73,7 +73,7 @@ class Snapshots:
 def due(blob: bytes) -> int:
     """The first processing time (ns) such that a tick that reaches it may mean something to this slot.
 
-    :raises ValueError: if this is a state of another version, as from all that read states.
+    :raises ValueError: if this is a state of another version, as all functions that read states do.
     """
     due, _, _ = _head(blob)
     return due
@@ -87,7 +87,7 @@ def delays_due(blob: bytes) -> list[int]:
 
 
 def heeds(blob: bytes | None, messages: Messages) -> bool:
-    """Whether these messages may mean something to the slot of this state (None: it has none yet)."""
+    """Whether these messages may mean something to the slot with this state (None: it has none yet)."""
     if messages.named() - {CLOCK.name}:
         return True
     due, untold, _ = (FAR, False, 0) if blob is None else _head(blob)
@@ -95,7 +95,7 @@ def heeds(blob: bytes | None, messages: Messages) -> bool:
 
 
 def wanting(slot: Contents, messages: Messages) -> bool:
-    """The same of a slot that runs."""
+    """The same for a running slot."""
     if messages.named() - {CLOCK.name} or slot.backlogs:
         return True
     streams = slot.streams.values()
@@ -111,9 +111,9 @@ def _reached(ticks: Messages, due: int) -> bool:
 
 
 def current(blob: bytes) -> bytes:
-    """A state of this or an earlier version as one of this version.
+    """Converts a state of this or an earlier version to this version.
 
-    :raises ValueError: for one of another version, or none.
+    :raises ValueError: for a state of another version, or what is not a state.
     """
     while blob and blob[0] in MIGRATIONS:
         blob = MIGRATIONS[blob[0]](blob)
@@ -122,7 +122,8 @@ def current(blob: bytes) -> bytes:
 
 
 def place(blob: bytes) -> tuple[int, int]:
-    """(number of the slot, of how many) whose state this is; :raises ValueError: if it is not one."""
+    """(the number of the slot whose state this is, of how many slots); :raises ValueError: if it is not a
+    state."""
     try:
         state: list[Any] = msgspec.msgpack.decode(_body(blob))
         return state[0], state[1]
@@ -162,7 +163,7 @@ def _host(slot: Contents, data: Any, absent: Mapping[int, str]) -> None:
 
 
 def _head(blob: bytes) -> tuple[int, bool, int]:
-    """When a tick may matter (ns), whether any does, how many times follow the head.
+    """From when on a tick may matter (ns), whether every tick does, and how many times follow the head.
 
     :raises ValueError: if the state is of another version.
     """

@@ -1,4 +1,5 @@
-"""A stream in a slot: what of its definition says when, its live rows, changes and history, what it tells."""
+"""A stream in a slot: the part of its definition that says when, its live rows, changes and history, what it
+tells."""
 
 from millrace_core.trigger.stream.definition import Definition, compiled, essence
 from millrace_core.trigger.stream.delay import APART, FAR, delay_of

@@ -30,8 +30,8 @@ from millrace_core.wire.regroup import Regrouped
 
 
 class Changes:
-    """``routes``: on which deletes go to the slots of their groups; ``judging``: is told of windows that open
-    or close without a row."""
+    """``routes`` sends deletes to the slots of their groups; ``judging`` is told of windows that open or
+    close without a row."""
 
     def __init__(self, state: StreamState, telling: Telling, judging: Judging, routes: Routes) -> None:
         self.state, self.telling, self.judging, self.routes = state, telling, judging, routes
@@ -42,15 +42,15 @@ class Changes:
         self, name: bytes, span: tuple[int, int], written: int, seen: Offsets, family: Family,
         *, missed: bool = False,
     ) -> Iterator[Output]:  # fmt: skip
-        """Rows of a table are gone; ``written``: when that was (ms). ``missed``: the stream is stopped, or
-        was then."""
+        """Rows of a table were deleted; ``written``: when that was (ms). ``missed``: the stream is stopped
+        now, or was at that time."""
         state = self.state
         for ts in [ts for ts in state.life.partial.get(name, ()) if span[0] <= ts <= span[1]]:
             del state.life.partial[name][ts]
         if missed and not state.life.running:
             state.life.missed.append((name, *span))
             return
-        # what was written during a stop and is told now is as a delete of that time has left it
+        # what was written during a stop, and is told now, is as a delete during the stop has left it
         holding = state.life.holding
         state.life.holding = holding and not missed
         yield from self._delete(name, span, written, seen, family)
@@ -76,7 +76,7 @@ class Changes:
     def _delete_by_keys(
         self, name: bytes, span: tuple[int, int], written: int, seen: Offsets
     ) -> Iterator[Output]:
-        """Whose rows they were is not known: any group of the table may have lost some."""
+        """It is not known which groups the rows belonged to: any group of the table may have lost some."""
         state = self.state
         if state.definition.home:
             yield from self._delete_of_all(name, span, written, seen)
@@ -84,7 +84,7 @@ class Changes:
         for place in state.parts_of(name):
             yield self.routes.send(state.passing.get(place), name, seen, written, deleted=span)
         if state.definition.fills_history:
-            # groups that have rows of the table from history have had none from here
+            # groups may have rows of the table from history that this slot never sent them
             for slot in range(state.life.slots):
                 nobody = Group(regroup.nobody_of(state.uid, slot, state.life.slots), (), None)
                 yield self.routes.send(nobody, name, seen, written, deleted=span, everyone=True)
@@ -93,7 +93,8 @@ class Changes:
     def _delete_of_all(
         self, table: bytes, span: tuple[int, int], written: int, seen: Offsets
     ) -> Iterator[Output]:
-        """Of all groups of a table (empty: of any), those that history will tell of as well."""
+        """Delete rows from all groups of a table (empty: of any table), including those that history has yet
+        to tell of."""
         state = self.state
         if state.life.holding:
             state.life.lost.append((table, *span))
@@ -101,13 +102,13 @@ class Changes:
             yield from self.delete_in(place, span, written, seen)
 
     def delete_unknown(self, written: int, seen: Offsets) -> Iterator[Output]:
-        """History has been told: what was deleted meanwhile of groups that only it knew."""
+        """History has been told: apply the deletes that came meanwhile to groups that only history knew."""
         lost, self.state.life.lost = self.state.life.lost, []
         for table, first, last in lost:
             yield from self._delete_of_all(table, (first, last), written, seen)
 
     def delete_regrouped(self, message: Regrouped) -> Iterator[Output]:
-        """Rows of a group are gone, as another slot says."""
+        """Another slot says that rows of a group were deleted."""
         if message.deleted is None:
             return
         if message.everyone and message.ts:
@@ -117,7 +118,7 @@ class Changes:
             yield from self._delete_of_all(b"", message.deleted, message.written, message.seen)
             return
         if self.state.definition.keys and message.group.id not in self.state.groups.index:
-            return  # the sender knows its id only; what history tells of it is meant for everyone
+            return  # the sender knows only its id; deletes in groups of history come with ``everyone``
         place = self._place_of_deleted(message.group.id, lambda: self.state.place_of(message.group))
         if place >= 0 and message.ts:
             ts = np.frombuffer(message.ts, dtype="<i8").astype(np.int64)
@@ -126,16 +127,16 @@ class Changes:
             yield from self.delete_in(place, message.deleted, message.written, message.seen)
 
     def _lose_of_all(self, ts: Ints, message: Regrouped) -> Iterator[Output]:
-        """Any group may have had rows at these times that are elsewhere now, such as history will tell of as
-        well."""
+        """Any group may have had rows at these times that belong elsewhere now, including groups that history
+        has yet to tell of."""
         life, places = self.state.life, list(self.state.groups.index.values())
         if life.holding:
             life.lost += [(b"", at, at) for at in ts.tolist()]
         yield from self._lose_here(_lost_at(places, ts, message.written), message.seen)
 
     def _place_of_deleted(self, handle: Handle, make: Callable[[], int]) -> int:
-        """The group that rows are deleted of; -1: it has had no row. While rows are held one is made, for
-        history may tell of rows of a group that has had no live one."""
+        """The group whose rows are deleted; -1: it has had no row. While rows are held the group is created
+        if need be, because history may bring rows of a group that has had no live row."""
         return make() if self.state.life.holding else self.state.groups.index.get(handle, -1)
 
     def delete_in(self, place: int, span: tuple[int, int], written: int, seen: Offsets) -> Iterator[Output]:
@@ -155,7 +156,7 @@ class Changes:
         if not clock.shared:
             drop_held(state.clock, place, first, last, "waiting")
         elif first <= newest and last > reached:
-            # which of the rows that wait are this table's is not known: they are evaluated, and cut again
+            # it is not known which waiting rows belong to this table: they are evaluated, and then cut again
             state.life.awaited.append((state.groups.ids[place], max(first, reached + 1), min(last, newest)))
         first = max(first, -RANGE, NEVER if clock.expired is None else newest - clock.expired)
         if first <= min(last, reached) and state.clock.singles["started"][place]:
@@ -165,9 +166,10 @@ class Changes:
             yield from self.telling.tell(found, np.array([written]), seen)
 
     def lose_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
-        """Rows were rewritten by what the trigger cannot evaluate. What PRE_FILTER leaves out is as if it
-        were deleted. Of what names some columns only the stored rows know whether it is there, once T gets
-        there; the version that waits for T stays, for it may be as it was."""
+        """Rows were rewritten by versions that the trigger cannot evaluate. A version that PRE_FILTER leaves
+        out counts as a delete. If a version names only some columns, only the stored rows know what there is
+        once T gets there. The old version that waits for T is kept, because the row may still be as it
+        was."""
         if len(versions.ts):
             yield from (
                 self._lose_here(versions, seen)
@@ -177,8 +179,8 @@ class Changes:
         self.state.passing = Groups()
 
     def miss_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
-        """As :meth:`lose_versions`, of rows that were written while the stream was stopped; if it still is,
-        they are lost once it runs: what is stored at their times then is told after that."""
+        """As :meth:`lose_versions`, for rows that were written while the stream was stopped. If it still is,
+        the old versions are taken out once it runs, before what is then stored at their times is told."""
         life, own = self.state.life, self.state.definition.table.name.encode()
         if not life.running:
             keys = [messages.key_of(message) for message in versions.message.tolist()]
@@ -186,7 +188,7 @@ class Changes:
             for name, ts in zip(names, versions.ts.tolist(), strict=True):
                 life.rewritten.setdefault(name, set()).add(ts)
         elif len(versions.ts):
-            # what is told of the stop is as these have left it
+            # what is told about the stop is as these rows have left it
             holding, life.holding = life.holding, False
             home = self.state.definition.home
             yield from self._lose_here(versions, seen) if home else self._send_lost(versions, messages, seen)
@@ -196,7 +198,7 @@ class Changes:
         self, name: bytes, times: Collection[int], written: int, seen: Offsets, family: Family
     ) -> Iterator[Output]:
         """Rows of a table came at these times while the stream was stopped: what was there before may have
-        left its group, as far as the slot knows any. The rows themselves are evaluated later."""
+        left its group, as far as the slot knows the groups. The rows themselves are evaluated later."""
         state, ts = self.state, np.array(sorted(times), dtype=np.int64)
         if state.definition.keys:
             places = state.parts_of(name) + state.strangers()
@@ -212,7 +214,8 @@ class Changes:
     def lose_at(
         self, places: Sequence[int], table: bytes, ts: Ints, written: int, seen: Offsets
     ) -> Iterator[Output]:
-        """Each of the groups may have lost rows of a table at these times, for they are elsewhere now."""
+        """Each of the groups may have lost rows of a table at these times, because they belong elsewhere
+        now."""
         if self.state.definition.home:
             yield from self._lose_here(_lost_at(places, ts, written), seen)
         else:
@@ -227,7 +230,7 @@ class Changes:
         )
 
     def _send_lost(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
-        """To the slots of the groups."""
+        """Send the rewritten times to the slots of the groups."""
         tables = [messages.key_of(message) or b"" for message in versions.message.tolist()]
         rows: dict[tuple[int, bytes], list[int]] = {}
         for row, (place, name) in enumerate(zip(versions.group.tolist(), tables, strict=True)):
@@ -257,8 +260,8 @@ class Changes:
             yield from self.reach(written, seen)
 
     def _loses(self, place: int, ts: int, unnamed: bool, until: int) -> int | None:
-        """Whether what was there at a time is to be cut again without it now: REDO, or CORRECT, if there was
-        anything; what is to be done later is noted. ``until``: T of the group."""
+        """Whether windows must be cut again now without what was there at a time: REDO, or CORRECT (only if
+        there was a row). What is to be done later is noted. ``until``: T of the group."""
         state, clock, life = self.state, self.state.definition.clock, self.state.life
         id_, newest = state.groups.ids[place], int(state.clock.singles["newest"][place])
         expired = NEVER if clock.expired is None else newest - clock.expired
@@ -283,7 +286,7 @@ class Changes:
         return None
 
     def lose_replaced(self, written: int, seen: Offsets) -> Iterator[Output]:
-        """What was written again while rows were held."""
+        """Take out the old versions of rows that were rewritten while rows were held."""
         replaced, self.state.life.replaced = self.state.life.replaced, []
         places = self.state.groups.places()
         for id_, ts in sorted(set(replaced)):
@@ -291,7 +294,7 @@ class Changes:
                 yield from self._lose_here(_lost_at([places[id_]], np.array([ts]), written), seen)
 
     def _open_since(self, place: int) -> int:
-        """From which time on rows may be in a window that is open; FAR where none is."""
+        """The time from which on rows may be in an open window; FAR if none is open."""
         open_, _ = self.state.definition.windower.waits(self.state.memory.get(place), 0)
         return min((NEVER if one.start is None else one.start for one in open_), default=FAR)
 
@@ -304,8 +307,8 @@ class Changes:
         self, place: int, spans: list[tuple[int, int]], written: int, seen: Offsets,
         unknown: Sequence[int] = (), doubtful: Sequence[int] = (),
     ) -> Iterator[Output]:  # fmt: skip
-        """The rows of a group in these ranges, which T has reached, are gone; those at the times ``unknown``
-        are only known to the stored rows, and those at ``doubtful`` are gone if there were any."""
+        """The rows of a group in these ranges, which T has reached, are gone. For the times ``unknown`` only
+        the stored rows know what there is; rows at ``doubtful`` times are gone if there were any."""
         state = self.state
         memory, windower, now = state.memory.get(place), state.definition.windower, int(state.until[place])
         told = [(place, 0, one) for first, last in spans for one in windower.on_delete(memory, first, last)]
@@ -317,7 +320,7 @@ class Changes:
         yield from self.telling.tell(found, np.array([written]), seen)
 
     def reach(self, written: int, seen: Offsets) -> Iterator[Output]:
-        """T has moved on: deletes and unknown rows that lay before it take effect as far as it has come."""
+        """T has moved on: deletes and unknown rows that lay ahead of it take effect as far as it has come."""
         state = self.state
         places = state.groups.places()
         awaited = [(id_, *span) for id_, *span in state.life.awaited if id_ in places]
@@ -336,7 +339,7 @@ class Changes:
             yield from self._find(places[id_], sorted(unknown[id_]), written, seen)
 
     def _find(self, place: int, times: list[int], written: int, seen: Offsets) -> Iterator[Output]:
-        """What a group has at these times only the stored rows know; what T has not reached waits."""
+        """Only the stored rows know what a group has at these times. Times that T has not reached wait."""
         state = self.state
         until = int(state.until[place]) if state.clock.singles["newest"][place] != NEVER else NEVER
         state.life.unknown += [(state.groups.ids[place], ts) for ts in times if ts > until]

@@ -1,4 +1,5 @@
-"""A stream as trigger-svc keeps it: the part of its definition that says when, and what is made of that."""
+"""A stream as trigger-svc keeps it: the part of its definition that says when, and what is compiled from
+it."""
 
 from __future__ import annotations
 
@@ -27,18 +28,19 @@ from millrace_core.wire import regroup
 from millrace_core.wire.topics import REGROUP, slot_of, wal_topic
 
 NO_TABLE = Table("", "", "normal", 0, "ns", ())
-"""The trigger table of a PERIOD stream that has none: no topic is its."""
+"""The trigger table of a PERIOD stream that has none: it has no topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A stream's definition, compiled. ``single``: the name of the one table that triggers it, if it is one.
+    """A stream's definition, compiled. ``single``: the name of the table that triggers it, if it is a single
+    one.
 
-    ``home``: its rows are evaluated where its tables are; else in the slot of their group (see wire.regroup).
-    ``delay``: of MAX_DELAY; ``schedule``: of PERIOD; ``filter``: of PRE_FILTER, the rows that count at all;
-    ``keys``: what divides the rows of a table among groups; ``forced``: its windows, if the clock closes
-    them; ``put_off``: after how many ns closed windows that change are cut again, else at once;
-    ``showing``: of windows before they close.
+    ``home``: rows are evaluated in the slot of their table; otherwise in the slot of their group (see
+    wire.regroup). ``delay``: for MAX_DELAY. ``schedule``: for PERIOD. ``filter``: for PRE_FILTER, which rows
+    count at all. ``keys``: what divides the rows of a table among groups. ``forced``: handles the windows if
+    the clock closes them. ``put_off``: the interval, in ns, at which changed closed windows are cut again;
+    None: at once. ``showing``: handles windows that are shown before they close.
     """
 
     spec: StreamSpec
@@ -59,33 +61,34 @@ class Definition:
 
     @property
     def signals(self) -> tuple[Signal, ...]:
-        """What it reads of each row."""
+        """What it reads from each row."""
         first = self.windower.signals if self.filter is None else (*self.windower.signals, self.filter)
         return (*first, *self.keys)
 
     @property
     def timer(self) -> Delay | Forced | None:
-        """What waits for processing time."""
+        """What handles windows that wait for processing time."""
         return self.forced or self.delay
 
     @property
     def waits_for_time(self) -> bool:
-        """Whether anything of its windows may be due at a processing time."""
+        """Whether anything about its windows may be due at a processing time."""
         return self.timer is not None or self.showing is not None or self.put_off is not None
 
     @property
     def by_table(self) -> bool:
-        """Whether a table's rows are those of one group, which is found by its name; else by its id."""
+        """Whether all rows of a table belong to one group, which is then found by the table's name; otherwise
+        groups are found by their ids."""
         return self.home and not self.keys
 
     @property
     def child(self) -> bytes | None:
-        """The key of the messages that trigger it, if it is one child table's."""
+        """The key of the messages that trigger it, if a single child table does."""
         return self.single.encode() if self.single is not None and self.table.kind != "normal" else None
 
     @property
     def reads_tags(self) -> bool:
-        """Whether a group's key has tag values, or a condition reads some."""
+        """Whether a group's key has tag values, or a condition reads tags."""
         names = {name for signal in self.signals for name in fields_of(signal.expression)}
         return any(self.table.tag(name) for name in names.union(self.spec.partition))
 
@@ -96,22 +99,22 @@ class Definition:
 
     @property
     def withdraws_rewritten(self) -> bool:
-        """Whether what a row was before it was written again is taken from its group."""
+        """Whether the old version of a rewritten row is taken out of its group."""
         return not self.clock.ignore_disorder and self.spec.emission.rewritten != "counted"
 
     @property
     def drops_late(self) -> bool:
-        """Whether what is written after a window was closed does not count in it, and the log of its table
-        says what that is."""
+        """Whether rows that are written after a window was closed do not count in it, and the log of the
+        table shows which rows those are."""
         if not self.home or self.table.virtual:
             return False
-        # a row that is written again and corrects no window would be in none
+        # otherwise a rewritten row that corrects no window would be in none
         followed = self.clock.corrects or self.spec.emission.rewritten == "counted"
         return self.forced is not None or (self.clock.open_only and followed)
 
     @property
     def fills_history(self) -> bool:
-        """Whether rows of before the stream, or of a stop, trigger it."""
+        """Whether rows from before the stream, or from a stop, trigger it."""
         options = self.spec.options
         return options.fill_history is not None or options.fill_history_first is not None
 
@@ -122,7 +125,8 @@ class Definition:
         return self.single is None or slot_of(self.topic, self.single.encode(), slots) == slot
 
     def ungrouped_slot(self, slots: int) -> int:
-        """The slot of the one group of a stream without grouping that is not evaluated at its table's."""
+        """The slot of the single group of a stream without grouping, if it is not evaluated in its table's
+        slot."""
         return slot_of(REGROUP.name, regroup.key(self.spec.uid, 0), slots)
 
 
@@ -154,7 +158,7 @@ class _Head(msgspec.Struct):
 
 @lru_cache(maxsize=4096)
 def uid_of(definition: bytes) -> int:
-    """The stream of an :func:`essence`, whatever else it holds."""
+    """The uid of the stream in an :func:`essence`, whatever else that holds."""
     return msgspec.msgpack.decode(definition, type=_Head).uid
 
 
@@ -162,8 +166,8 @@ def uid_of(definition: bytes) -> int:
 def compiled(definition: bytes) -> Definition:
     """What an :func:`essence` means.
 
-    :raises MillraceError: UNSUPPORTED for a trigger type or option that is not there yet; INVALID_VALUE for a
-        length that is not a whole number of ticks.
+    :raises MillraceError: UNSUPPORTED for a trigger type or option that does not exist yet; INVALID_VALUE for
+        a length that is not a whole number of ticks.
     """
     spec = msgspec.msgpack.decode(definition, type=StreamSpec, dec_hook=read_trigger)
     type_ = type_of(spec.trigger)
@@ -216,7 +220,7 @@ def _forced(spec: StreamSpec, table: Table) -> Forced | None:
 def _showing(spec: StreamSpec, windower: Windower) -> Showing | None:
     type_, emission = type_of(spec.trigger), spec.emission
     if not type_.window or type_.by_row:
-        return None  # instants have no windows, and rows by themselves have none
+        return None  # instants have no windows, and neither have rows that trigger by themselves
     if emission.when == "max_delay" and emission.every is not None:
         return Showing(min(duration_ns(emission.every), LONGEST), windower)
     return Showing(0, windower) if emission.when == "at_once" else None

@@ -1,13 +1,14 @@
-"""MAX_DELAY: an open window triggers each time so much processing time has passed (seed 000).
+"""MAX_DELAY: an open window triggers each time that much processing time has passed (seed 000).
 
-It goes with every type of window: after each batch the windower says which windows are open
-(:meth:`Windower.so_far`), and each is remembered with the time at which it opened, which is that of the
-message that opened it. Only ticks make it fire. What came due in several steps at once (the service was away,
-or slow) fires once. The window stays as it is, and nobody is told that it closed.
+It works with every type of window: after each batch the windower says which windows are open
+(:meth:`Windower.so_far`). Each is remembered with the time at which it opened: that of the message that
+opened it. Only ticks make it fire. If several delays have come due at once (because the service was away, or
+slow), it fires once. The window stays as it is, and nobody is told that it closed.
 
 Time passes between a tick and the event that it causes, and a tick for each window would keep the service
-from its rows. So a tick is written some time before a window is due, and takes those with it that are due
-soon after (``Tick.early``, :data:`APART`): events are a little early or a little late, not always late.
+from its rows. So a tick is written some time before a window is due, and also fires the windows that are due
+soon after (``Tick.early``, :data:`APART`): events are a little early or a little late, rather than always
+late.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from millrace_core.trigger.types.occurrences import CLOSE, DELAY, LIVE, OPEN, Oc
 from millrace_core.trigger.types.windower import Windower
 
 FAR = (1 << 63) - 1
-"""A processing time that does not come."""
+"""A processing time that never comes."""
 LONGEST = 1 << 62
-"""ns, 146 years: a longer MAX_DELAY waits so long, or the time of the trigger would leave int64."""
+"""ns, 146 years: a longer MAX_DELAY waits only this long, because the time of the trigger would exceed
+int64."""
 APART = 75 * NS_PER_MS
-"""Windows that are due within that after the first share its tick."""
+"""Windows that are due within this time (ns) after the first one share its tick."""
 AHEAD = 32
-"""A slot tells the times of this many of the next ticks. With :data:`APART` they reach about two seconds far:
-further than a micro-batch and the clock's longest wait together, so that the clock always knows the next."""
+"""A slot tells the times of this many of the next ticks. With :data:`APART` they reach about two seconds
+ahead: further than a micro-batch and the clock's longest wait together, so that the clock always knows the
+next one."""
 
 
 class Opened(msgspec.Struct, array_like=True):
@@ -52,8 +55,8 @@ class DelayMemory(msgspec.Struct, array_like=True):
 def delay_of(spec: StreamSpec) -> int | None:
     """MAX_DELAY in ns; None where it has no effect.
 
-    Instants have no windows (seed 000). EVENT_TYPE does not matter: a stream that calculates at openings
-    alone does so at every delay as well (SEMANTICS, "Options").
+    Instants have no windows (seed 000). EVENT_TYPE does not matter: a stream that calculates only at openings
+    also calculates at every delay (SEMANTICS, "Options").
     """
     options = spec.options
     if options.max_delay is None or not type_of(spec.trigger).window:
@@ -74,10 +77,10 @@ class Delay:
     def follow(
         self, memory: Columns, windows: Columns, groups: Iterable[int], found: Occurrences, written: Ints
     ) -> None:
-        """A batch touched these groups: remember the windows that opened, forget those that are no more.
+        """A batch touched these groups: remember the windows that opened, forget those that no longer exist.
 
         ``found``: what the windower told; ``written[step]``: Kafka's timestamp (ms) of a step's cause. A
-        window that opens without being told (TRUE_FOR) opened with the batch's last message.
+        window whose opening was not told (TRUE_FOR) counts as opened by the batch's last message.
         """
         told = (found.kind == OPEN) & (found.cause == LIVE)
         places = zip(found.group[told].tolist(), found.start[told].tolist(), strict=True)
@@ -109,7 +112,7 @@ class Delay:
         return due
 
     def fire(self, memory: Columns, windows: Columns, reach: int) -> Occurrences:
-        """What is due up to ``reach`` (ns), all at step 0; each window is then due again after its next
+        """The windows that are due up to ``reach`` (ns), all at step 0. Each is due again after its next
         delay."""
         table = memory.lists["open"]
         ready = table["due"] <= reach
@@ -127,8 +130,8 @@ class Delay:
 
 
 def upcoming(due: Ints) -> Ints:
-    """When the first window of each of the next ticks (at most :data:`AHEAD`) is due, ns, ascending, of all
-    times at which windows are due."""
+    """Of all times at which windows are due, those of the first window of each of the next ticks (at most
+    :data:`AHEAD`), in ns, ascending."""
     if not len(due):
         return due
     first = due.min()

@@ -39,7 +39,7 @@ _ALWAYS = frozenset({ON_TIME, INVALID})
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What a stream tells: kinds of EVENT_TYPE and of NOTIFY's ON (either may need an event)."""
+    """What a stream tells: the kinds in EVENT_TYPE and in NOTIFY's ON (either may need an event)."""
 
     stream: int
     kinds: frozenset[int]
@@ -51,7 +51,7 @@ class Emission:
         return Emission(spec.uid, kinds | {RETRACT} if spec.emission.obsolete == "retracted" else kinds)
 
     def arrange(self, found: Occurrences) -> Occurrences:
-        """The wanted ones: groups in order, within a group by what caused them, then by their instant.
+        """The wanted occurrences: by group, within a group by what caused them, then by their instant.
 
         A window that several late rows of the batch touched is recalculated once, after the last of them.
         """
@@ -60,10 +60,10 @@ class Emission:
         # MAX_DELAY calculates whatever EVENT_TYPE says
         found = found.take(np.isin(found.kind, list(self.kinds)) | (found.cause == DELAY))
         if OPEN not in self.kinds:
-            # of an open window nobody has been told
+            # nobody has been told of a window that is still open
             found = found.take((found.kind != INVALID) | (found.cause == RECALC))
         instant = np.where(found.kind == OPEN, found.start, found.end)
-        # a window that begins and ends with one row opens before it closes
+        # a window that begins and ends with the same row opens before it closes
         turn = np.where((found.kind == CLOSE) & (found.start == found.end), OPEN + 0.5, found.kind)
         turn[found.kind == RETRACT] = -1
         found = found.take(np.lexsort((turn, instant, found.step, found.group)))
@@ -93,7 +93,7 @@ class Emission:
             if index != last:
                 last, current = index, group(index)
             whose.append(current)
-        # an instant is known by its own time, a window by its start
+        # an instant is identified by its own time, a window by its start
         known_by = np.where(found.kind == ON_TIME, found.end, found.start).tolist()
         ids = trigger_ids(self.stream, [one.id for one in whose], known_by)
         for place in np.flatnonzero(found.kind == RETRACT).tolist():

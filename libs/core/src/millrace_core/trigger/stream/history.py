@@ -1,7 +1,8 @@
-"""What a stream knows beside its live rows: history, what was written while it was stopped, and what
-RECALCULATE STREAM names.
+"""What a stream deals with besides its live rows: history, rows written while it was stopped, and the ranges
+of RECALCULATE STREAM.
 
-It asks calc-svc for it (topic ``recalc``). While it waits for history, live rows are held (``stream.past``).
+It requests them from calc-svc (topic ``recalc``). While it waits for history, live rows are held
+(``stream.past``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken
 
 
 class History:
-    """``judging``: evaluates what is handed over, and the live rows behind it; ``changes``: learns of deletes
+    """``judging`` evaluates what is handed over, and the live rows after it; ``changes`` is told of deletes
     that were noted while rows were held."""
 
     def __init__(self, state: StreamState, telling: Telling, judging: Judging, changes: Changes) -> None:
@@ -35,7 +36,7 @@ class History:
         self._outgoing: list[Output] = []
 
     def take_outgoing(self) -> list[Output]:
-        """What it has asked for since it was asked last."""
+        """The requests that it has made since the last call."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -50,7 +51,7 @@ class History:
         return options.fill_history if options.fill_history is not None else options.fill_history_first
 
     def _treats_untreated(self) -> bool:
-        """Whether what was written while it was stopped is treated, if it may be."""
+        """Whether rows that were written while it was stopped are treated, if that is permitted."""
         emission = self.state.definition.spec.emission
         return emission.untreated == "live" or self._history_from() is not None
 
@@ -67,8 +68,8 @@ class History:
     def _wait(
         self, request: Request, since: Offsets, origins: Mapping[str, Offsets], until: Offsets | None = None
     ) -> None:
-        """Hold live rows until what lies between ``since`` (in a virtual table's sources: ``origins``) and
-        them (or ``until``) has been told."""
+        """Hold live rows until everything between ``since`` (in a virtual table's sources: ``origins``) and
+        the live rows (or ``until``) has been told."""
         life = self.state.life
         spans = {topic: stretches(origins.get(topic, {}), ends) for topic, ends in life.origins.items()}
         spans = {topic: span for topic, span in spans.items() if span}
@@ -91,9 +92,9 @@ class History:
         stopped_at = {p: max(seen.get(p, 0), life.live_from.get(p, 0)) for p in partitions}
         life.held_to = stopped_at if self.waits_for_untreated else {}
         if self.waits_for_untreated:
-            return  # nothing has been evaluated since it was stopped before
+            return  # nothing has been evaluated since it was last stopped
         life.stopped_at = stopped_at
-        # a group of several tables does not know what these have taken, in other slots
+        # a group of several tables does not know what these tables have taken, in other slots
         life.origins_stopped = life.origins if home else dict(origins)
         wanted = home and self._treats_untreated()
         life.taken = {name: dict(offsets) for name, offsets in taken.items()} if wanted else {}
@@ -105,20 +106,22 @@ class History:
     def catch_up(
         self, untreated: bool, origins: Mapping[str, Offsets], at: int, family: Family
     ) -> Iterator[Output]:
-        """It has been started again; ``untreated``: what was written meanwhile is history; ``origins``: where
-        it is live from in the sources of a virtual table; ``family``: the tables that there are."""
+        """The stream has been started again. ``untreated``: what was written meanwhile is history;
+        ``origins``: from where on it is live in the sources of a virtual table; ``family``: the tables that
+        exist."""
         life = self.state.life
         missed, life.missed = life.missed, []
         rewritten, life.rewritten = life.rewritten, {}
         again = self.waits_for_untreated
         if again:
-            # what it waits for was asked for in the life before; what it holds is asked for with it
+            # what it waits for was requested in the epoch before: it is requested anew, together with what it
+            # holds
             life.holding = False
             release(self.state.held, self.state.definition.windower.signals)
         if not untreated and not again:
             life.missed_from = {}
         elif not life.holding:
-            # before the rows that were written meanwhile: these are as the changes have left them
+            # before the rows that were written meanwhile, which are as these changes have left them
             for name, first, last in missed:
                 yield from self.changes.delete(name, (first, last), milliseconds(at), life.live_from, family)
             for name, times in rewritten.items():
@@ -133,14 +136,15 @@ class History:
         elif (untreated or again) and self._treats_untreated():
             state.held.singles["fed"][:] = NEVER
             request = self.telling.request("UNTREATED", [], {}, at, (-RANGE, RANGE), life.taken)
-            # behind the beginning rows come by themselves
+            # rows after the beginning of live rows come by themselves
             held_to = {p: min(end, life.live_from.get(p, end)) for p, end in life.held_to.items()}
             self._wait(request, life.stopped_at, life.origins_stopped, None if untreated else held_to)
         if not life.holding:
             life.taken = {}
 
     def recalculate(self, first: int, last: int | None, seen: Offsets, at: int) -> Iterator[Output]:
-        """RECALCULATE STREAM. Of COUNT_WINDOW only what lies behind all T is done again (seed 000)."""
+        """RECALCULATE STREAM. With COUNT_WINDOW a group is recalculated only if its T has reached the end of
+        the range (seed 000)."""
         state = self.state
         state.grow()
         started = state.clock.singles["newest"] != NEVER
@@ -162,7 +166,7 @@ class History:
     # ------------------------------------------------------------------ the past
 
     def take(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
-        """Live rows: evaluated, or held."""
+        """Evaluate live rows, or hold them."""
         state = self.state
         if state.life.holding:
             state.grow()
@@ -176,7 +180,8 @@ class History:
             yield from self.changes.reach(int(written.max(initial=0)), seen)
 
     def take_past(self, message: Handover, at: int, seen: Offsets) -> Iterator[Output]:
-        """What calc-svc tells at ``at`` (ms) of the time before its live rows; ``seen``: as in evaluating."""
+        """Take what calc-svc tells at ``at`` (ms) of the time before the live rows; ``seen``: as for live
+        rows."""
         state = self.state
         if not state.life.holding or message.epoch != state.life.epoch:
             return
@@ -196,7 +201,7 @@ class History:
         for place, past in pasts:
             fed[place] = max(fed[place], past.upto)
         times = np.full(len(rows.ts), at, dtype=np.int64)
-        # rows without a memory before them were written while it was stopped
+        # rows that come without a memory were written while the stream was stopped
         as_live = state.definition.spec.emission.untreated == "live" and not known
         if not as_live:
             self.telling.cause, self.judging.expires = HISTORY, False
@@ -208,7 +213,7 @@ class History:
             yield from self._go_live(at, seen)
 
     def _tell_opened(self, known: Sequence[tuple[int, Past]], at: int, seen: Offsets) -> Iterator[Output]:
-        """The windows that history left open."""
+        """Tell of the windows that history left open."""
         found = [
             (place, 0, Occurrence(OPEN, one.start, one.end, one.rownum, HISTORY, detail=one.detail))
             for place, past in known
@@ -225,11 +230,11 @@ class History:
         rows, written = release(state.held, state.definition.windower.signals)
         yield from self._judge(rows, written, seen)
         if shared:
-            # which of the rows that were held they were is not known: all are evaluated, and cut again
+            # it is not known which held rows the deletes mean: all are evaluated, and then cut again
             yield from self._lose_noted(at, seen)
 
     def _lose_noted(self, at: int, seen: Offsets) -> Iterator[Output]:
-        """Deletes of the time in which rows were held."""
+        """Apply the deletes that came while rows were held."""
         state = self.state
         deleted, state.life.deleted = state.life.deleted, []
         places = state.groups.places()

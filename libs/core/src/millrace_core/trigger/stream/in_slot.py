@@ -17,8 +17,8 @@ from millrace_core.wire.control import Offsets
 
 
 class StreamInSlot(ABC):
-    """``state``: what it keeps; ``routes`` brings rows to the slot of their group, ``telling`` words what
-    comes of them."""
+    """``state``: what the stream keeps. ``routes`` brings rows to the slot of their group; ``telling`` makes
+    messages of what results."""
 
     def __init__(self, life: Life, slot: int) -> None:
         self.state = StreamState(life, slot)

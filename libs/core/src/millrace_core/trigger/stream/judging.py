@@ -27,8 +27,9 @@ def spans_by_group(rows: Arrivals) -> Spans:
 
 
 class Judging:
-    """``expires``: whether rows may be too old: live ones may, those of history are not (seed 000). ``past``:
-    they were written while the stream was stopped, in time for windows that the clock has closed since."""
+    """``expires``: whether rows may be too old: live rows may, those of history never are (seed 000).
+    ``past``: the rows were written while the stream was stopped, in time for windows that the clock has
+    closed since."""
 
     def __init__(self, state: StreamState, telling: Telling) -> None:
         self.state, self.telling = state, telling
@@ -36,7 +37,8 @@ class Judging:
         self.past = False
 
     def judge(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
-        """What these rows make happen. ``written``: Kafka's timestamp (ms) of each one's message."""
+        """Evaluate these rows and tell what results. ``written``: Kafka's timestamp (ms) of each row's
+        message."""
         state = self.state
         definition = state.definition
         if definition.forced is not None:
@@ -64,8 +66,8 @@ class Judging:
         )
 
     def _shown(self, spans: Spans, found: Occurrences, written: Ints) -> Occurrences | None:
-        """What is shown of these groups after a batch; None of a stream that shows nothing before it
-        closes."""
+        """What is shown of these groups after a batch; None if the stream shows no windows before they
+        close."""
         state, showing = self.state, self.state.definition.showing
         if showing is None or not len(written):
             return None
@@ -74,8 +76,8 @@ class Judging:
         return showing.follow(state.shown, kept, spans, found, written, state.doubts)
 
     def lose(self, place: int, spans: list[tuple[int, int]], found: Occurrences, written: int) -> Occurrences:
-        """Rows of a group in these ranges are gone, also such as wait for T; ``found``: what is told of it.
-        Comes back with what is shown instead."""
+        """Rows of a group in these ranges are gone, including rows that wait for T; ``found``: what is told
+        of that. Returns it together with what is shown instead."""
         times = np.array([written])
         self.follow([place], found, times)
         first, last = (np.array([span[i] for span in spans], dtype=np.int64) for i in (0, 1))
@@ -83,7 +85,7 @@ class Judging:
         return found if shown is None else Occurrences.join((found, shown))
 
     def _await(self, forced: Forced, rows: Arrivals, written: Ints) -> None:
-        """Rows mean nothing until the clock closes their windows."""
+        """Note rows that mean nothing until the clock closes their windows."""
         state = self.state
         state.delays.grow(len(state.groups))
         when = np.full_like(written, -FAR // NS_PER_MS) if self.past else written
@@ -93,7 +95,8 @@ class Judging:
         state.count("rows_used", len(rows.ts) - late - outside)
 
     def open_again(self, places: list[int], written: Ints, seen: Offsets) -> Iterator[Output]:
-        """Groups have been handed over with windows that may be open; ``written``: when that was (ms)."""
+        """These groups have been handed over with windows that may be open; ``written``: when that was
+        (ms)."""
         found = as_arrays([], 0)
         self.follow(places, found, written)
         everything = np.array([-RANGE]), np.array([RANGE])
@@ -102,7 +105,7 @@ class Judging:
             yield from self.telling.tell(shown, written, seen)
 
     def follow(self, places: list[int], found: Occurrences, written: Ints) -> None:
-        """Windows of these groups may have opened, or be open no more, without a row."""
+        """Windows of these groups may have opened, or ceased to be open, without a row."""
         state, delay = self.state, self.state.definition.delay
         if delay is not None and places:
             delay.follow(state.delays, state.memory, places, found, written)

@@ -1,8 +1,9 @@
-"""Rows that name some columns only, where the keys of groups read others.
+"""Rows that name only some columns, while the keys of groups read others.
 
-Such a row keeps the other cells as they are stored, or has none: nothing in it says which group it is of, and
-no group may know it. So the slot asks for the row as it is stored (a request ROWS), and evaluates what comes
-back as a whole row. What is written or deleted at its time meanwhile goes instead.
+Such a row keeps the stored values of the other cells, or has none: nothing in it says which group it belongs
+to, and possibly no group knows it. So the slot requests the row as it is stored (a request ROWS), and
+evaluates the answer as a whole row. If the row is written or deleted meanwhile, that takes the place of the
+answer.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from millrace_core.wire.recalc import Asked, Handover, StoredRows
 
 
 class Partial:
-    """``history`` or ``routes`` take the rows as they take live ones; ``changes`` learns what they have
-    left."""
+    """``history`` or ``routes`` take the rows as they take live ones; ``changes`` is told which groups the
+    rows have left."""
 
     def __init__(
         self, state: StreamState, telling: Telling, history: History, changes: Changes, routes: Routes
@@ -39,7 +40,8 @@ class Partial:
     def ask(
         self, rows: Sequence[Unnamed], whole: Collection[tuple[bytes, int]], seen: Offsets
     ) -> Iterator[Output]:
-        """``whole``: rows (table, time) that have come whole: those need not be asked for any more."""
+        """Request these rows. ``whole``: rows (table, time) that have come whole and need no longer be
+        requested."""
         waiting = self.state.life.partial
         for table, ts in whole:
             waiting.get(table, {}).pop(ts, None)
@@ -52,7 +54,7 @@ class Partial:
             yield self._request(asked, seen, max(row.written for row in rows) * NS_PER_MS)
 
     def ask_again(self, seen: Offsets, at: int) -> Iterator[Output]:
-        """What was answered while the stream was stopped was not heard. ``at``: ns."""
+        """Repeat the requests: answers that came while the stream was stopped were not heard. ``at``: ns."""
         waiting = {name: rows for name, rows in self.state.life.partial.items() if rows}
         if waiting:
             asked = {name: {ts: row.offset for ts, row in rows.items()} for name, rows in waiting.items()}
@@ -63,13 +65,13 @@ class Partial:
         return self.telling.ask(replace(self.telling.request("ROWS", [], seen, at), rows=names))
 
     def take(self, message: Handover, at: int, seen: Offsets) -> Iterator[Output]:
-        """What is stored at the times that were asked for; ``at``: when that was told (ms)."""
+        """Take an answer: what is stored at the requested times; ``at``: when that was told (ms)."""
         waiting = self.state.life.partial
         taken: dict[bytes, dict[int, PartialRow]] = {}
         for name, offsets in message.asked.items():
             mine = waiting.get(name.encode(), {})
             for ts, offset in offsets.items():
-                # of what came behind what was asked for the answer may know nothing
+                # the answer may not include what came after the requested message
                 if ts in mine and mine[ts].offset == offset:
                     taken.setdefault(name.encode(), {})[ts] = mine.pop(ts)
         own: dict[tuple[bytes, int], set[int]] = {}
@@ -86,7 +88,7 @@ class Partial:
         self, found: StoredRows, taken: dict[int, PartialRow], own: dict[tuple[bytes, int], set[int]],
         seen: Offsets,
     ) -> Iterator[Output]:  # fmt: skip
-        """Adds to ``own`` the groups that have a row of a table at a time."""
+        """Evaluate rows, and add to ``own`` the groups that have a row of a table at a time."""
         state, table = self.state, found.table.encode()
         wanted = [row for row, ts in enumerate(found.ts) if ts in taken]
         place = state.place_of_part(table, found.group) if wanted else -1

@@ -1,8 +1,9 @@
-"""What a stream does about rows older than its live ones: it holds these until calc-svc has told the past.
+"""What a stream does about rows older than its live ones: it holds the live ones until calc-svc has told the
+past.
 
 A stream that fills history, or treats what was written while it was stopped, evaluates no live row before
-that: its groups must begin with the memories that the older rows leave (wire.recalc.Past). Live rows are held
-in the slot meanwhile, in order of arrival, as few as come in that time.
+that: its groups must begin with the memories that the older rows leave (wire.recalc.Past). Meanwhile live
+rows are held in the slot, in order of arrival; only few come in that time.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ class HeldRow(msgspec.Struct, array_like=True):
 
 
 class HeldMemory(msgspec.Struct, array_like=True):
-    """``fed``: what lies before the live rows has been told up to here."""
+    """``fed``: the time up to which rows before the live ones have been told."""
 
     fed: int = NEVER
     rows: list[HeldRow] = []
 
 
 def stretches(since: Offsets, ends: Offsets) -> dict[int, tuple[int, int]]:
-    """What lies between offsets of one topic: partition -> [from, to); none that is empty."""
+    """The stretches between offsets of one topic: partition -> [from, to), without empty ones."""
     found = {partition: (since.get(partition, 0), end) for partition, end in ends.items()}
     return {partition: span for partition, span in found.items() if span[0] < span[1]}
 
 
 def hold(memory: Columns, rows: Arrivals, written: Ints) -> None:
-    """Keep rows behind those that their groups hold already."""
+    """Keep rows, after those that their groups already hold."""
     groups = np.unique(rows.group)
     table = memory.lists["rows"]
     mine = np.isin(table[OWNER], groups)
@@ -60,7 +61,7 @@ def drop_held(memory: Columns, group: int, first: int, last: int, name: str = "r
 
 
 def release(memory: Columns, signals: Sequence[Signal]) -> tuple[Arrivals, Ints]:
-    """All rows that were held, and when each was written; none is any more."""
+    """Stop holding rows: returns all that were held, and when each was written."""
     table = memory.lists["rows"]
     memory.lists["rows"] = take(table, np.empty(0, dtype=np.int64))
     columns = {signal.name: typed(signal, table[signal.name]) for signal in signals}
@@ -70,7 +71,7 @@ def release(memory: Columns, signals: Sequence[Signal]) -> tuple[Arrivals, Ints]
 def arrivals_of(
     pasts: Sequence[tuple[int, Past]], fed: Callable[[int], int], signals: Sequence[Signal]
 ) -> Arrivals:
-    """The rows to evaluate of these (group, what is told of it), without those that were told before."""
+    """The rows to evaluate among these (group, what is told of it), without those that were told before."""
     pasts = sorted(pasts, key=lambda item: item[0])
     fresh = [np.array(past.ts, dtype=np.int64) > fed(group) for group, past in pasts]
     group = np.repeat([group for group, _ in pasts], [int(mask.sum()) for mask in fresh])
@@ -88,14 +89,14 @@ def arrivals_of(
 
 
 Openings = Callable[[int], tuple[bool, bool]]
-"""Of a group: whether its open windows are asked for, too, and whether only the stored rows know them."""
+"""Says of a group whether its open windows are requested too, and whether only the stored rows know them."""
 
 
 def parts_of(
     found: Occurrences, group: Callable[[int], Group], until: Ints, origin: Callable[[int], int | None],
     openings: Openings,
 ) -> list[Part]:  # fmt: skip
-    """What REDO and CORRECT ask for: the ranges of each group, those that meet put together.
+    """What REDO and CORRECT request: the ranges of each group, with touching ones put together.
     ``until[group]``: its T; ``origin(group)``: as :meth:`Windower.origin_of`."""
     asked = found.kind == REDO
     spans = zip(*(a[asked].tolist() for a in (found.group, found.start, found.end)), strict=True)
@@ -117,7 +118,8 @@ def _corrections(
     found: Occurrences, group: Callable[[int], Group], until: Ints, origin: Callable[[int], int | None],
     openings: Openings,
 ) -> Iterator[Part]:  # fmt: skip
-    """The rows that may have rewritten others, each with what it reaches; of very many some together."""
+    """The rows that may have rewritten others, each with the range that it affects; if there are very many,
+    several share a range."""
     found = found.take(found.kind == CORRECT)
     for place in np.unique(found.group).tolist():
         mine = found.take(found.group == place)

@@ -1,17 +1,18 @@
-"""A PERIOD stream in a slot: which groups there are, and what a tick makes of them.
+"""A PERIOD stream in a slot: which groups exist, and what a tick does for them.
 
-Groups exist without rows. One table, or each child table (PARTITION BY tbname): in the table's slot, from the
-table's making on. Groups by tags: in the group's slot, as long as some slot has a child table in it; the
-slots of the tables send word when their first child of a group comes and when the last one goes (``change``
-of :class:`Regrouped`). Without grouping: one group, in the slot of its key, from the definition on.
+Groups exist even without rows. The group of one table, or of each child table (PARTITION BY tbname), exists
+in the table's slot from the creation of the table on. Groups by tags exist in the group's slot, as long as
+some slot has a child table in the group; the slots of the tables report when their first child of a group
+comes and when the last one goes (``change`` of :class:`Regrouped`). Without grouping there is one group, in
+the slot of its key, from the definition on.
 
-An instant fires on the first tick that is not before it, if the clock had been watching since before it: what
-was planned while the service was away, or before the stream ran, does not fire any more. ``%%trows`` is what
-was written to the trigger table from the last tick that fired to this one, by offsets: each row once.
+An instant fires on the first tick that is not before it, if the clock has been watching since before it. What
+was planned while the service was away, or before the stream ran, no longer fires. ``%%trows`` is what was
+written to the trigger table from the last tick that fired to this one, by offsets: each row once.
 
-IGNORE_NODATA_TRIGGER: a row may reach its group after the tick that follows it (it is on its way through the
-regroup topic). So the last instant stays open for groups without rows: it fires when a row comes that was
-written before it.
+IGNORE_NODATA_TRIGGER: a row may reach its group after the tick that follows it, because it travels through
+the regroup topic. So the last instant stays open for groups without rows: it fires when a row comes that was
+written before the instant.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ JOIN, LEAVE = 1, -1
 
 
 class Progress(msgspec.Struct, array_like=True):
-    """How far a stream is. ``began``: since when it runs, ns; ``instant``: the last one that fired, and the
-    one ``before`` it (0: none); ``ends``: the table's ends then, and ``since`` at the one before.
+    """How far a stream has come. ``began``: since when it runs, ns. ``instant``: the last one that fired;
+    ``before``: the one before it (0: none). ``ends``: the ends of the table's topic at that instant;
+    ``since``: those at the one before.
 
-    ``members``: the tables of this slot and their groups, where these live elsewhere; ``present``: the slots
-    that have tables of a group of this slot.
+    ``members``: the tables of this slot and their groups, if those belong to other slots. ``present``: for
+    each group of this slot, the slots that have tables of it.
     """
 
     began: int = 0
@@ -93,7 +95,7 @@ class PeriodStream(StreamInSlot):
             self.state.place_of(Group(0, (), None))
 
     def stop(self, seen: Offsets, origins: Mapping[str, Offsets], taken: Taken) -> None:
-        """It fires no more; where it stands means nothing to it."""
+        """It no longer fires; its position in the log does not matter."""
         self.life.running = False
 
     def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
@@ -102,7 +104,7 @@ class PeriodStream(StreamInSlot):
         self._start(at)
 
     def _start(self, at: int) -> None:
-        """Rows of before, and instants up to now, are not its own."""
+        """Earlier rows, and instants up to now, do not concern it."""
         self.progress.began = at
         self.progress.since = self.progress.ends = dict(self.life.live_from)
         self.memory.grow(len(self.groups))
@@ -126,7 +128,7 @@ class PeriodStream(StreamInSlot):
             self._join(name, self.passing.get(found))
 
     def part(self, name: bytes) -> None:
-        """The child table of this name is there no more."""
+        """The child table of this name no longer exists."""
         self.state.places.end(name)
         self._leave(name)
 
@@ -152,7 +154,7 @@ class PeriodStream(StreamInSlot):
         self._outgoing.append(self.routes.send(group, name, {}, 0, change=change, news=news or {}))
 
     def take_outgoing(self) -> list[Output]:
-        """What it has to send besides what came of rows and ticks."""
+        """What it has to send, other than the results of rows and ticks."""
         outgoing, self._outgoing = self._outgoing, []
         self.passing = Groups()
         return outgoing
@@ -160,7 +162,8 @@ class PeriodStream(StreamInSlot):
     # ------------------------------------------------------------------ rows
 
     def wants(self, messages: Messages) -> Any:
-        """Rows say that their table is there, and that there is data: only where either is news."""
+        """The messages that matter. Rows show that their table exists and that there is data: they matter
+        only if one of these is new."""
         mask = self.routes.wants(messages)
         if self.only_with_data:
             return mask
@@ -172,7 +175,7 @@ class PeriodStream(StreamInSlot):
     def judge_table(
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
     ) -> Iterator[Output]:
-        for name, place in self.passing.index.items():  # empty where the groups live here
+        for name, place in self.passing.index.items():  # empty if the groups belong to this slot
             assert isinstance(name, bytes), "tables are found by name"
             self._join(name, self.passing.get(place))
         if not self.only_with_data:
@@ -190,7 +193,8 @@ class PeriodStream(StreamInSlot):
             self._send(self.passing.get(place), name, news=mine)
 
     def judge_regrouped(self, received: Received) -> Iterator[Output]:
-        """Word from the tables' slots. What was sent before a START counts: offsets tell what is old."""
+        """Take reports from the tables' slots. Those sent before a START count too: offsets show what is
+        old."""
         news: dict[int, News] = {}
         for message in self.routes.unseen(received):
             present = self.progress.present.get(message.group.id, [])
@@ -209,7 +213,7 @@ class PeriodStream(StreamInSlot):
         yield from self._take_news(news)
 
     def _take_news(self, news: dict[int, News]) -> Iterator[Output]:
-        """Messages with rows have come to these groups: the last instant may have waited for them."""
+        """Messages with rows have come for these groups: the last instant may have waited for them."""
         self.memory.grow(len(self.groups))
         changed: dict[int, msgspec.Struct] = {}
         for place, mine in news.items():
@@ -231,7 +235,7 @@ class PeriodStream(StreamInSlot):
         return self.schedule.after(max(self.progress.instant, self.progress.began))
 
     def on_tick(self, tick: Tick, seen: Offsets) -> Iterator[Output]:
-        """All planned instants up to now fire that the clock did not miss; the first one gets the rows."""
+        """Fire all planned instants up to now that the clock did not miss; the first one gets the rows."""
         topic = self.definition.topic
         ends = tick.ends.get(topic) if topic else {}
         progress = self.progress
@@ -260,7 +264,7 @@ class PeriodStream(StreamInSlot):
             news: News = memory.news or {}
             if any(first < progress.ends.get(p, 0) for p, (first, _) in news.items()):
                 found.append(self._event(place, self.life.live_from if memory.told is None else memory.told))
-                # a later message's row may lie between; it is known of the last one only
+                # other later messages may lie between, but only the last one is known
                 rest = {p: (b, b) for p, (_, b) in news.items() if b >= progress.ends.get(p, 0)}
                 changed[place] = NewsMemory(progress.ends, rest or None)
         self.memory.put(changed)

@@ -1,4 +1,5 @@
-"""The way of rows: which messages are a stream's, and how rows reach their group's slot (decision 0005)."""
+"""Routes of rows: which messages belong to a stream, and how rows reach their group's slot (decision
+0005)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Routes:
         return self._since(messages, self.state.life.live_from)
 
     def missed(self, messages: Messages) -> Any:
-        """bool[messages]: those that would have triggered it while it was stopped, if its deletes count."""
+        """bool[messages]: those that would have triggered it while it was stopped, if deletes and rewritten
+        rows from that time count."""
         life = self.state.life
         if not life.missed_from:
             return np.zeros(len(messages), dtype=bool)
@@ -73,7 +75,7 @@ class Routes:
     def send_on(
         self, rows: Arrivals, written: Ints, seen: Offsets, table: Callable[[int], bytes]
     ) -> Iterator[Output]:
-        """Rows, each to the slot of its group. ``table``: the name of a row's."""
+        """Send each row to the slot of its group. ``table``: gives the name of a row's table."""
         if not len(rows.group):
             return
         begins = starts_of(rows.group).tolist()
@@ -86,8 +88,8 @@ class Routes:
     # ------------------------------------------------------------------ from other slots
 
     def unseen(self, received: Received) -> Iterator[Regrouped]:
-        """The messages that have not come before. One that was sent again after a restart has a number that
-        was seen: within a partition of the topic the numbers of one sender only grow."""
+        """The messages that have not come before. A message that is sent again after a restart has a number
+        that was already seen: within a partition of the topic, the numbers of one sender only grow."""
         for partition, message in received:
             numbers = self.state.life.received.setdefault(partition, {})
             if message.number > numbers.get(message.slot, 0):
@@ -95,8 +97,8 @@ class Routes:
                 yield message
 
     def rows_of(self, received: Received) -> tuple[Arrivals, Ints] | None:
-        """The rows that other slots sent, and when each was written; None: none. Tables reach a group in no
-        promised order, so the rows of a batch are put in the order of their times: the fewer are late."""
+        """The rows that other slots sent, and when each was written; None if there are none. Tables reach a
+        group in no guaranteed order, so the rows of a batch are sorted by time: then fewer are late."""
         life = self.state.life
         fresh: list[Regrouped] = []
         for message in self.unseen(received):

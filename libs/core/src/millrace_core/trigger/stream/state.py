@@ -43,31 +43,35 @@ class PartialRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Life(msgspec.Struct, array_like=True):
-    """What a stream in a slot is, apart from its groups; kept as it is.
+    """What a stream in a slot is, apart from its groups. It is kept as it is.
 
     ``number``, ``sent``: trigger batches and regrouped messages sent so far. ``received``: the last number of
     regrouped messages, by partition of the regroup topic and sending slot. ``seen``: WAL offsets behind the
     regrouped rows. ``totals``: counters of ``wire.counters``.
 
-    ``slots``: of the deployment. ``holding``: live rows wait for what lies before them. ``stopped_at``: up to
-    where it had evaluated when it was stopped. ``deleted``: deletes while it held rows: (group id, first,
-    last).
-    ``origins``: of a virtual table: ``live_from`` of its sources, by topic. ``origins_stopped``: about where
+    ``slots``: the number of slots in the deployment. ``holding``: live rows wait for what lies before them.
+    ``stopped_at``: up to where it had evaluated when it was stopped. ``deleted``: deletes that came while it
+    held rows: (group id, first, last).
+
+    ``origins``: for a virtual table, ``live_from`` of its sources, by topic. ``origins_stopped``: about where
     these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
-    ``replaced``: what was written again while it held rows, and may be in another group: (group id, ts).
-    ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: time of each table whose rows
-    are sent on, where PRE_FILTER may hide an update (see trigger.stream.versions).
-    ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) of which only the
-    stored rows know what they are, and which T has not reached, or that came while rows were held.
-    ``divided``: of each table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes
-    while rows were held of groups that only history knows: (table, or empty for all, first, last).
-    ``missed_from``: from where on deletes and rewritten rows count though the stream was stopped; ``missed``:
-    deletes that came while it was: (table, first, last); ``rewritten``: times of each table's rows that were
-    written again then and may be in another group. ``held_to``: how far the live rows go that it held when it
-    was stopped again.
+    ``replaced``: rows that were rewritten while it held rows, and may be in another group: (group id, ts).
+    ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: the newest time of each table
+    whose rows are sent on, if PRE_FILTER may hide an update (see trigger.stream.versions).
+
+    ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) that only the
+    stored rows know, and that T has not reached or that came while rows were held. ``divided``: for each
+    table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes, while rows were
+    held, in groups that only history knows: (table, or empty for all, first, last).
+
+    ``missed_from``: from where on deletes and rewritten rows count although the stream was stopped;
+    ``missed``: deletes that came during the stop: (table, first, last); ``rewritten``: times of rows, by
+    table, that were rewritten during the stop and may be in another group. ``held_to``: how far the live rows
+    reach that it held when it was stopped again.
+
     ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``;
-    ``doubtful``: such as did if rows were written over (group id, first, last, first and last of the rows).
-    ``partial``: rows of tables, by time, that were asked for and have not come.
+    ``doubtful``: windows that changed only if rows were overwritten (group id, first, last, first and last of
+    the rows). ``partial``: rows of tables, by time, that were requested and have not come.
     """
 
     definition: bytes
@@ -130,12 +134,12 @@ class StreamState:
 
     @property
     def live(self) -> bool:
-        """Whether rows trigger it. A stream whose trigger table was dropped stays, without any."""
+        """Whether rows trigger it. A stream whose trigger table was dropped stays, but has no rows."""
         return self.life.running and not self.life.gone
 
     @property
     def all_due(self) -> Ints:
-        """When what waits for processing time is due, ns, in no order."""
+        """When the things that wait for processing time are due, ns, in no order."""
         timer = self.definition.timer
         showing, none = self.definition.showing, np.empty(0, dtype=np.int64)
         due = timer.all_due(self.delays) if timer is not None else none
@@ -156,7 +160,8 @@ class StreamState:
 
     @property
     def doubts(self) -> dict[int, Span]:
-        """By group, the times that T has not reached and at which only the stored rows know what there is."""
+        """By group, the times that T has not reached and for which only the stored rows know what there
+        is."""
         if not self.waits:
             return {}
         places = self.groups.places()
@@ -168,7 +173,7 @@ class StreamState:
         return found
 
     def _reached(self, first: int, last: int) -> Span:
-        """Where windows lie that may be others without the rows in this range."""
+        """Where the windows lie that may be different without the rows in this range."""
         windower, span = self.definition.windower, Span(first, last)
         for one in windower.on_delete(windower.memory(), first, last):
             span = span.hull(Span(one.start, one.end))
@@ -191,7 +196,7 @@ class StreamState:
     def resume(self, live_from: Offsets, epoch: int) -> None:
         """It runs (again), for rows behind ``live_from``."""
         self.life.running, self.life.live_from, self.life.epoch = True, live_from, epoch
-        # one that was set aside may have sent more than it remembers; its receivers pass over old numbers
+        # a stream that was set aside may have sent more than it remembers; receivers pass over old numbers
         self.life.sent = max(self.life.sent, epoch << EPOCH_BITS)
 
     # ------------------------------------------------------------------ groups
@@ -203,16 +208,16 @@ class StreamState:
         return found
 
     def origin(self, place: int) -> int | None:
-        """As :meth:`Windower.origin_of` has it, of a group."""
+        """The group's origin, as :meth:`Windower.origin_of` gives it."""
         return self.definition.windower.origin_of(self.memory.get(place))
 
     @property
     def places(self) -> Groups:
-        """Where the rows of a table go."""
+        """The groups by table, in which a table's rows find their place."""
         return self.groups if self.definition.by_table else self.passing
 
     def place(self, name: bytes, family: Family) -> int:
-        """The group of a table's rows, made if need be; -1 if the table is not known."""
+        """The group of a table's rows, created if need be; -1 if the table is not known."""
         found = self.places.index.get(name)
         if found is not None:
             return found
@@ -220,7 +225,7 @@ class StreamState:
         try:
             text = name_of(name)
         except WireError:
-            return -1  # calc-svc makes dead letters of its messages
+            return -1  # calc-svc makes dead letters of messages with this key
         normal = table.kind == "normal"
         if name in family.dropped or (self.definition.reads_tags and name not in family.tags):
             return -1
@@ -236,7 +241,7 @@ class StreamState:
         return self.places.add(name, id_, key, name if self.definition.home else None)
 
     def _key(self, tbname: str, values: tuple[Any, ...], order: tuple[Column, ...]) -> tuple[Any, ...] | None:
-        """The key of the group of a table with these tags; None where a tag of the grouping was dropped."""
+        """The key of the group of a table with these tags; None if a tag of the grouping was dropped."""
         places = {tag.identity: place for place, tag in enumerate(order)}
         key: list[Any] = []
         for name in self.definition.spec.partition:
@@ -250,7 +255,8 @@ class StreamState:
         return tuple(key)
 
     def place_of(self, group: Group) -> int:
-        """Of a group, made if need be; -1: its table has another successor by now."""
+        """The place of a group, created if need be; -1: its table has been replaced by a newer one of that
+        name."""
         table = None if group.table is None else group.table.encode()
         handle: Handle = table if self.definition.by_table and table is not None else group.id
         found = self.groups.index.get(handle)
@@ -259,31 +265,33 @@ class StreamState:
         return found if self.groups.ids[found] == group.id else -1
 
     def part_of(self, table: bytes, base: Group, values: tuple[Any, ...]) -> int:
-        """The group of those rows of a table whose keys have these values, made if need be: where it is
-        evaluated here, or where it is sent on. ``base``: what the table is grouped as."""
+        """The group of those rows of a table whose keys have these values, created if need be: its place
+        among the groups evaluated here, or among those whose rows are sent on. ``base``: what the table is
+        grouped as."""
         return self.place_of_part(table, part_of(base, self.uid, values))
 
     def place_of_part(self, table: bytes, group: Group) -> int:
-        """As :meth:`part_of`, of a group that is known; -1: its table has another successor by now."""
+        """As :meth:`part_of`, for a group that is known; -1: its table has been replaced by a newer one of
+        that name."""
         if self.definition.home:
             return self.place_of(group)
         self.life.divided.setdefault(table, set()).add(group.id)
         found = self.passing.index.get(group.id)
-        if found is not None and self.passing.keys[found] == group.key:  # not as parts_of makes it
+        if found is not None and self.passing.keys[found] == group.key:  # not one that parts_of has added
             return found
         return self.passing.add(group.id, group.id, group.key, None)
 
     def parts_of(self, table: bytes) -> list[int]:
-        """The groups that have had rows of a table, as far as this slot knows: places as :meth:`part_of`
-        gives them. Of those that are sent on only the ids are known."""
+        """The groups that have had rows of a table, as far as this slot knows; places as :meth:`part_of`
+        gives them. For groups whose rows are sent on, only the ids are known."""
         if self.definition.home:
             return self.groups.of_table(table)
         index, ids = self.passing.index, sorted(self.life.divided.get(table, ()))
         return [index[id_] if id_ in index else self.passing.add(id_, id_, (), None) for id_ in ids]
 
     def strangers(self) -> list[int]:
-        """Stand-ins for groups that have rows from history of which this slot knows nothing: one for each
-        slot that may have such, places as :meth:`parts_of` gives them."""
+        """Stand-ins for groups whose rows come from history, of which this slot knows nothing: one for each
+        slot that may have such groups; places as :meth:`parts_of` gives them."""
         definition = self.definition
         if definition.home or not definition.keys or not definition.fills_history:
             return []
@@ -292,7 +300,7 @@ class StreamState:
         return [index[id_] if id_ in index else self.passing.add(id_, id_, (), None) for id_ in ids]
 
     def end(self, table: bytes) -> None:
-        """A table is there no more, and what is of it alone."""
+        """A table no longer exists, and neither does what belongs to it alone."""
         if self.definition.home and not self.definition.by_table:
             for place in self.groups.of_table(table):
                 self.groups.end(self.groups.ids[place])
@@ -306,7 +314,7 @@ class StreamState:
         return self.clock, self.memory, self.delays, self.held, self.shown
 
     def grow(self) -> None:
-        """Make room for the groups that there are."""
+        """Make room for all existing groups."""
         for columns in self._columns:
             columns.grow(len(self.groups))
 
@@ -327,14 +335,14 @@ class StreamState:
             self.life.totals[counter] = self.life.totals.get(counter, 0) + more
 
     def count_sent(self, events: int, at: int) -> None:
-        """Trigger events go out; ``at``: when what caused the last of them was written, ns."""
+        """Count trigger events that are sent; ``at``: when the cause of the last one was written, ns."""
         self.count("events_sent", events)
         totals = self.life.totals
         totals["last_trigger"] = max(at, totals.get("last_trigger", at))
 
     def news(self, ticked: bool) -> dict[str, int] | None:
-        """The totals, if they are to be told now: at a tick if they have changed since they were told, else
-        only if something has changed in this batch that does not change all the time."""
+        """The totals, if they are to be told now. At a tick: if they have changed since they were last told.
+        Otherwise: only if a counter has changed that does not change all the time."""
         life, told = self.life, self._told
         changed = {name for name, total in life.totals.items() if told.get(name) != total}
         life.untold = life.untold or bool(changed)
@@ -357,7 +365,7 @@ class StreamState:
         return msgspec.convert(data[0], Life)
 
     def load(self, data: list[Any], load_more: Callable[[Any], None]) -> None:
-        """The inverse of :meth:`dump`, in a state of this life."""
+        """The inverse of :meth:`dump`, into a state with this life."""
         _, groups, clock, memory, *more = data
         self.groups.load(groups, self.definition.by_table)
         self.clock.load(clock)

@@ -22,8 +22,8 @@ from millrace_core.wire.recalc import Handover, Taken
 
 
 class Stream(StreamInSlot):
-    """``history`` holds live rows until the past has been told, ``judging`` evaluates them, ``changes`` asks
-    for closed windows to be cut again, ``partial`` for rows of which a part came."""
+    """``history`` holds live rows until the past has been told; ``judging`` evaluates them; ``changes``
+    requests that closed windows be cut again; ``partial`` requests rows of which only a part came."""
 
     def __init__(self, life: Life, slot: int) -> None:
         super().__init__(life, slot)
@@ -36,7 +36,8 @@ class Stream(StreamInSlot):
 
     @property
     def lets_go(self) -> bool:
-        """Whether it holds live rows that it lets go of when it is started again: they are asked for then."""
+        """Whether it holds live rows that it lets go of when it is started again, because they are then
+        requested."""
         return self.history.waits_for_untreated
 
     # ------------------------------------------------------------------ life
@@ -46,8 +47,8 @@ class Stream(StreamInSlot):
         self.history.begin(slots, at)
 
     def stop(self, seen: Offsets, origins: Mapping[str, Offsets], taken: Taken) -> None:
-        """It evaluates no more. ``seen``: what its slot has seen of the trigger table; ``origins``: about
-        where the sources of a virtual table are, ``taken``: what this slot has taken from them."""
+        """It no longer evaluates. ``seen``: what its slot has seen of the trigger table; ``origins``: about
+        where the sources of a virtual table are; ``taken``: what this slot has taken from them."""
         self.history.stop(seen, origins, taken)
 
     def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
@@ -68,7 +69,7 @@ class Stream(StreamInSlot):
         return self.history.recalculate(first, last, seen, at)
 
     def take_outgoing(self) -> list[Output]:
-        """What it has to send besides what came of rows and ticks."""
+        """What it has to send, other than the results of rows and ticks."""
         return self.history.take_outgoing()
 
     # ------------------------------------------------------------------ tables
@@ -77,7 +78,7 @@ class Stream(StreamInSlot):
         """A child table of this name is there."""
 
     def part(self, name: bytes) -> None:
-        """The child table of this name is there no more."""
+        """The child table of this name no longer exists."""
         self.state.end(name)
 
     # ------------------------------------------------------------------ rows
@@ -89,7 +90,7 @@ class Stream(StreamInSlot):
     def judge_table(
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
     ) -> Iterator[Output]:
-        """Rows of the stream's tables: evaluated here, or sent on to their groups' slots."""
+        """Evaluate rows of the stream's tables here, or send them on to their groups' slots."""
         arrived, message = arrivals(rows, group, self.definition.windower.signals)
         written = messages.timestamp[message]
         if self.definition.drops_late:
@@ -102,7 +103,7 @@ class Stream(StreamInSlot):
             )
 
     def judge_regrouped(self, received: Received) -> Iterator[Output]:
-        """What other slots sent; deletes take effect between the rows that they lie between."""
+        """Evaluate what other slots sent; deletes take effect at their place among the rows."""
         begin = 0
         for end, (_, message) in enumerate(received):
             if message.deleted is None:
@@ -177,7 +178,7 @@ class Stream(StreamInSlot):
             self.state.held.load(held)
             for one in shown:
                 self.state.shown.load(one)
-        else:  # a state from before there was history
+        else:  # a state from before history existed
             delays = data
         if delays is not None:
             self.state.delays.load(delays)

@@ -26,7 +26,7 @@ Output = tuple[str, bytes, bytes]
 
 
 def _to_cut_again(found: Occurrences) -> Occurrences:
-    """Windows that late rows touch, as what must be cut again."""
+    """The occurrences, with windows that late rows touch turned into requests to cut them again."""
     again = (found.cause == RECALC) & ~np.isin(found.kind, (REDO, CORRECT))
     if not again.any():
         return found
@@ -37,8 +37,8 @@ def _to_cut_again(found: Occurrences) -> Occurrences:
 
 
 def closed_by(events: Sequence[TriggerEvent], log: Log) -> list[TriggerEvent]:
-    """The events, and of windows that have closed what of the log counts in them; ``log``: partition and
-    offset of each one's cause."""
+    """The events; those of closed windows state which part of the log counts in them. ``log``: partition and
+    offset of each event's cause."""
     partition, offset = (numbers.tolist() for numbers in log)
     return [
         replace(event, written={partition[at]: (0, offset[at] + 1)})
@@ -49,7 +49,7 @@ def closed_by(events: Sequence[TriggerEvent], log: Log) -> list[TriggerEvent]:
 
 
 class Telling:
-    """``cause``: of what is told of as live."""
+    """``cause``: the cause that is given to what would be told as live."""
 
     def __init__(self, state: StreamState) -> None:
         self.state = state
@@ -58,9 +58,9 @@ class Telling:
     def tell(
         self, found: Occurrences, written: Ints, seen: Offsets, log: Log | None = None
     ) -> Iterator[Output]:
-        """Requests for what must be cut again, and the events that somebody wants; ``written[step]``: Kafka's
-        timestamp (ms) of a step's cause, ``log``: partition and offset by step, where windows have no row
-        from behind what has closed them."""
+        """Requests for what must be cut again, and the events that somebody wants. ``written[step]``: Kafka's
+        timestamp (ms) of a step's cause. ``log``: partition and offset by step, if windows must not contain
+        rows from after what closed them."""
         state = self.state
         if state.definition.put_off is not None and self.cause == LIVE:
             found = _to_cut_again(found)
@@ -88,7 +88,8 @@ class Telling:
             yield self._batch(events, seen)
 
     def _put_off(self, parts: Sequence[Part], at: int, every: int) -> None:
-        """These are cut again the next time that all such are: each ``every`` ns from when it was made."""
+        """Note parts that are cut again at the next joint time for them: every ``every`` ns, counted from the
+        creation of the stream."""
         life, created = self.state.life, self.state.definition.spec.created * NS_PER_MS
         if not self.state.dirty:
             life.dirty_until = created + ((at - created) // every + 1) * every
@@ -106,7 +107,7 @@ class Telling:
         life.dirty = merged
 
     def cut_again(self, at: int, seen: Offsets) -> Iterator[Output]:
-        """What was put off is asked for, at ``at`` (ns)."""
+        """Request what was put off, at ``at`` (ns)."""
         state, life = self.state, self.state.life
         dirty: list[tuple[int, int, int, tuple[int, int] | None]] = [(*one, None) for one in life.dirty]
         dirty += [(id_, first, last, (one, other)) for id_, first, last, one, other in life.doubtful]
@@ -130,8 +131,8 @@ class Telling:
             yield self.ask(self.request("CHANGE", parts, seen, at))
 
     def _openings(self) -> Callable[[int], tuple[bool, bool]]:
-        """Says of a group whether only the stored rows know its open windows and the stream shows these;
-        whether only they do."""
+        """Makes a function that says two things of a group: whether only the stored rows know its open
+        windows and the stream shows such windows; and whether only the stored rows know them at all."""
         state, definition = self.state, self.state.definition
         windower, doubts = definition.windower, {} if definition.showing is None else state.doubts
 
@@ -142,14 +143,15 @@ class Telling:
         return of
 
     def tell_all(self, found: Sequence[TriggerEvent], seen: Offsets, at: int) -> Iterator[Output]:
-        """These events; ``at``: when what caused them was written, ns."""
+        """Tell these events; ``at``: when their cause was written, ns."""
         if found:
             self.state.count_sent(len(found), at)
         for begin in range(0, len(found), EVENTS_PER_BATCH):
             yield self._batch(list(found[begin : begin + EVENTS_PER_BATCH]), seen)
 
     def farewells(self, seen: Offsets) -> Iterator[Output]:
-        """DELETE_OUTPUT_TABLE: groups whose table was dropped in this batch, after all their events."""
+        """DELETE_OUTPUT_TABLE: tell of the groups whose table was dropped in this batch, after all their
+        events."""
         groups = self.state.groups
         if groups.ended and self.state.definition.spec.options.delete_output_table:
             ended = [groups.get(place) for place in groups.ended]

@@ -1,15 +1,15 @@
-"""Rows that rewrite another, where the row alone does not tell what to evaluate.
+"""Rows that rewrite others, where the row alone does not show what to evaluate.
 
 An update is disorder (seed 000). But a version that PRE_FILTER leaves out takes the row out of its window,
-and one that names some columns only keeps the other cells as they are stored. Of both the slot knows nothing
-but the time; the stored rows know the rest.
+and a version that names only some columns keeps the stored values of the other cells. In both cases the slot
+knows only the time; the stored rows know the rest.
 
-A row that does not name what the keys of groups read may even be of a group that the slot has never seen.
-Its stored version is asked for (``stream.partial``).
+A row that does not name what the keys of groups read may even belong to a group that the slot has never seen.
+Its stored version is requested (``stream.partial``).
 
 Where rows are sent on to their group's slot, the slot of the table does not know what the group has
-evaluated. It remembers the newest time of each table: only a row that is not newer can rewrite one. Such a
-time is sent on, and the group's slot knows whether it is late.
+evaluated. It remembers the newest time of each table: only a row that is not newer can rewrite another. The
+time of such a row is sent on, and the group's slot knows whether it is late.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from millrace_core.trigger.stream.state import StreamState
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Such rows: place of the ``group``, ``ts``, whether a column is ``unnamed``, when ``written`` (ms), and
-    the index of the ``message``."""
+    """Versions of rows that cannot be evaluated as they are: place of the ``group``, ``ts``, whether a column
+    is ``unnamed``, when ``written`` (ms), and the index of the ``message``."""
 
     group: Ints
     ts: Ints
@@ -65,9 +65,9 @@ class Unnamed(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """``rows``: to evaluate, of ``messages``, whose groups ``group`` has; ``versions``: those that rewrite
-    others but cannot be evaluated, of the messages that came; ``unnamed``: those to ask for; ``whole``: the
-    places (table, time) that have been rewritten whole."""
+    """``rows``: the rows to evaluate, from ``messages``; ``group``: the groups of these messages.
+    ``versions``: rows that rewrite others but cannot be evaluated, from the messages that came. ``unnamed``:
+    the rows to request. ``whole``: (table, time) of the rows that have been rewritten whole."""
 
     rows: TableRows
     group: Ints
@@ -80,9 +80,9 @@ class Passed(NamedTuple):
 def passing(
     state: StreamState, rows: TableRows, group: Ints, messages: Messages, *, missed: bool = False
 ) -> Passed:
-    """What there is to evaluate; what PRE_FILTER leaves out is counted. ``group[m]``: the stream's group of
-    message ``m``, or what its table is grouped as where keys divide its rows; -1 for messages that do not
-    take part. ``missed``: they came while the stream was stopped; nothing is asked for."""
+    """What is to be evaluated; rows that PRE_FILTER leaves out are counted. ``group[m]``: the stream's group
+    of message ``m``, or, if keys divide its rows, what its table is grouped as; -1 for messages that do not
+    take part. ``missed``: the messages came while the stream was stopped; then no rows are requested."""
     if state.definition.keys:
         return _by_keys(state, rows, group, messages, missed=missed)
     judged, versions = _passing(state, rows, group, messages)
@@ -98,7 +98,7 @@ def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Message
     )
     state.count("filtered", int((~passed & taken).sum()))
     rewrites = _rewrites_in_table(state, rows, owner, messages)
-    unnamed = rows.partial(definition.keys) & rewrites  # it keeps the keys of what it rewrites
+    unnamed = rows.partial(definition.keys) & rewrites  # it keeps the keys of the old version
     partial = rows.partial(definition.signals) & rewrites & definition.home
     names = [key or b"" for key in messages.keys]
     table = messages.key[rows.message]
@@ -133,13 +133,13 @@ def _lost_by_keys(
     state: StreamState, rows: TableRows, rewriting: Bools, own: Ints, unnamed: Bools,
     tables: tuple[list[bytes], Ints], messages: Messages,
 ) -> Versions:  # fmt: skip
-    """Each time that was rewritten, in each group that the table has but that of its last version."""
+    """Each rewritten time, in every group of the table except that of the row's last version."""
     definition, (names, table) = state.definition, tables
     if definition.clock.ignore_disorder:
         return NO_VERSIONS
     if definition.spec.emission.rewritten == "counted":
         rewriting = rewriting & unnamed
-    # with a composite key several rows have one time, and which one it was is not known
+    # with a composite key several rows may have one time, and it is not known which one was rewritten
     alone = not definition.table.has_composite_key
     last = {(int(table[row]), int(rows.ts[row])): row for row in np.flatnonzero(rewriting).tolist()}
     found: list[tuple[int, int, bool, int]] = []
@@ -167,12 +167,13 @@ def _passing(
     unnamed = rows.partial(definition.signals)
     owner = group[rows.message]
     if follows_tables(state.definition):
-        unnamed &= ~passed  # one that passes is sent on as it is
+        unnamed &= ~passed  # a row that passes is sent on as it is
         doubtful = ~passed & (owner >= 0) & _rewrites_in_table(state, rows, owner, messages)
         state.count("filtered", int((~passed & (owner >= 0)).sum()))
     else:
         doubtful = (~passed | unnamed) & (owner >= 0)
-        # where late rows are dropped, one that waits for T may still be deleted, and so be taken out by this
+        # even where late rows are dropped, one that waits for T may be deleted if deletes count; so a rewrite
+        # may take it out as well
         late_only = definition.clock.ignore_disorder and not definition.spec.options.delete_recalc
         if not definition.home or late_only:
             doubtful[:] = False
@@ -192,7 +193,7 @@ def _passing(
 
 def _rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools:
     """bool[rows]: those that are not newer than what their group had seen when they came. ``passed``: the
-    rows that move its time."""
+    rows that advance the group's newest time."""
     state.clock.grow(len(state.groups))
     order = np.flatnonzero((owner >= 0) & (ts > -RANGE) & (ts < RANGE))
     order = order[np.argsort(owner[order], kind="stable")]
@@ -207,7 +208,7 @@ def _rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools
 
 
 def _rewritten(ts: Ints, owner: Ints, known: Bools) -> Bools:
-    """bool[rows]: those of which a later version of this batch is ``known`` by itself."""
+    """bool[rows]: those with a later version in this batch that can be evaluated by itself (``known``)."""
     order = np.flatnonzero(owner >= 0)
     order = order[np.lexsort((ts[order], owner[order]))]  # stable: versions in order of arrival
     found = np.zeros(len(ts), dtype=bool)
@@ -225,9 +226,9 @@ def follows_tables(definition: Definition) -> bool:
 
 def _rewrites_in_table(state: StreamState, rows: TableRows, owner: Ints, messages: Messages) -> Bools:
     """bool[rows]: those that are not newer than what their table had when they came, as far as the stream
-    knows; the newest time of each table moves on."""
+    knows. Updates the newest time of each table."""
     newest = state.life.newest
-    # what history holds of a table that has said nothing yet is not known here
+    # for a table without live rows so far, what history holds is not known here
     unknown = RANGE if state.definition.fills_history else NEVER
     table, names = messages.key, [key or b"" for key in messages.keys]
     order = np.flatnonzero((owner >= 0) & (rows.ts > -RANGE) & (rows.ts < RANGE))

@@ -1,7 +1,7 @@
-"""The trigger types: one package for each. What one consists of says ``trigger_type``, which there are,
-``registry``.
+"""The trigger types: one package for each. ``trigger_type`` says what a type consists of, and ``registry``
+which types exist.
 
-Outside this folder nobody knows a type by its name.
+No code outside this folder knows a type by its name.
 """
 
 from millrace_core.trigger.types.count.spec import Count

@@ -1,6 +1,6 @@
-"""How a trigger type reads its clause: what a front end offers to it.
+"""How a trigger type reads its clause: what a front end offers it for that.
 
-A front end knows how its language is written; what the arguments of a trigger are, the type says.
+A front end knows how its language is written; the type knows what the arguments of its trigger are.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from millrace_core.model.stream import Condition, Duration
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """How a trigger clause is written behind its keyword.
+    """How a trigger clause is written after its keyword.
 
-    ``conditions``: the words before each of its conditions; without any it has a list of arguments. ``then``:
-    the keyword of a clause that must follow, with arguments of its own.
+    ``conditions``: the words before each of its conditions; if there are none, the clause has a list of
+    arguments. ``then``: the keyword of a clause that must follow, with arguments of its own.
     """
 
     conditions: tuple[str, ...] = ()
@@ -33,8 +33,8 @@ ARGUMENTS = Syntax()
 class Arguments(Protocol):
     """The arguments of one clause, taken one after the other; ``what`` is an argument's name in the seed.
 
-    Whatever takes one raises SqlError, with the place in the text, for one that is missing, of the wrong
-    kind, or not as the rule of that name has it.
+    Each method that takes an argument raises SqlError, with the place in the text, if the argument is
+    missing, is of the wrong kind, or does not satisfy the rule of that name.
     """
 
     @property
@@ -47,11 +47,11 @@ class Arguments(Protocol):
 
     @property
     def at_number(self) -> bool:
-        """Whether the next one is a number."""
+        """Whether the next argument is a number."""
 
     @property
     def here(self) -> Position:
-        """Where the next one stands; the clause, if none is left."""
+        """Where the next argument stands; if none is left, where the clause stands."""
 
     def duration(self, what: str) -> Duration: ...
 
@@ -66,7 +66,7 @@ class Arguments(Protocol):
         """A condition over one row of the trigger table."""
 
     def true_for(self) -> Duration | None:
-        """TRUE_FOR, which stands behind the clause; None: it is not given."""
+        """TRUE_FOR, which stands after the clause; None: it is not given."""
 
     def then(self) -> Arguments:
         """The arguments of the clause that follows (:attr:`Syntax.then`)."""
@@ -85,10 +85,10 @@ def call(keyword: str, *arguments: object) -> str:
 
 
 def with_true_for(clause: str, length: Duration | None) -> str:
-    """The clause, with TRUE_FOR behind it where there is one."""
+    """The clause, followed by TRUE_FOR if there is one."""
     return clause if length is None else f"{clause} TRUE_FOR({length})"
 
 
 def bad(message: str, position: Position, code: ErrorCode = ErrorCode.BAD_STREAM) -> SqlError:
-    """What is wrong with a stream's definition, and where."""
+    """The error that says what is wrong with a stream's definition, and where."""
     return SqlError(code, message, position)

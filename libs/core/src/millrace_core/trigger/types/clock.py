@@ -1,6 +1,6 @@
-"""What trigger types that go by the clock share. No row is evaluated; ticks say that instants came.
+"""What the trigger types that go by the clock share. No row is evaluated; ticks say that instants have come.
 
-What a group remembers is which rows it has not triggered on yet: only IGNORE_NODATA_TRIGGER asks for that.
+A group only remembers which rows it has not triggered on yet, and only IGNORE_NODATA_TRIGGER needs that.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ News = dict[int, tuple[int, int]]
 
 
 class NewsMemory(msgspec.Struct, array_like=True):
-    """``told``: offsets up to which the group's rows were in a trigger (None: in none yet); ``news``: the
-    messages behind these (a :data:`News`, or None)."""
+    """``told``: offsets up to which the group's rows were part of a trigger (None: of none yet); ``news``:
+    the messages after these (a :data:`News`, or None)."""
 
     told: Any = None
     news: Any = None
 
 
 class ClockWindower(Windower):
-    """Rows mean nothing to it: it never tells of anything."""
+    """Rows mean nothing to this windower: it never tells of anything."""
 
     memory = NewsMemory
 

@@ -1,9 +1,10 @@
-"""Windows that the clock closes (``Emission.when`` "force_window_close"): what was written by a window's end
-counts in it, and nothing that comes later.
+"""Windows that the clock closes (``Emission.when`` "force_window_close"): what has been written by a window's
+end counts in it, and nothing that comes later.
 
-A window is known from its first row on. A row counts if it was written before its window ended: its message
-says when that was, so a replay decides the same. A window that ended while nobody watched is told of when
-somebody does again, in order. With FILL a group's windows go on without rows from its first one on.
+A window is known from its first row on. A row counts if it was written before its window ended. Its message
+says when that was, so a replay decides the same. Windows that ended while the clock was not watched are told
+of, in order, when it is watched again. With FILL, a group's windows continue without rows from its first
+window on.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Windows = dict[int, set[int]]
 
 class Pending(msgspec.Struct, array_like=True):
     """A window, by its number in the grid, that the clock will close at ``due`` (ns). Its rows lie in this
-    ``partition`` of the log (-1: nobody knows), before the offset ``upto`` (0: nothing has come behind)."""
+    ``partition`` of the log (-1: not known), before the offset ``upto`` (0: nothing has come after them)."""
 
     number: int
     due: int
@@ -46,7 +47,8 @@ class PendingMemory(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class _Come:
-    """Rows: the ``number`` of each one's window, when it was ``written`` (ns), and where."""
+    """Rows that have come: the ``number`` of each row's window, when the row was ``written`` (ns), and
+    where."""
 
     number: Ints
     written: Ints
@@ -57,8 +59,8 @@ class _Come:
         return _Come(self.number[which], self.written[which], self.partition[which], self.offset[which])
 
     def moved(self, window: Pending) -> Pending:
-        """The window, with where its rows end now. Producers' clocks may differ: a row in time counts, even
-        if it lies behind one that came too late."""
+        """The window, updated with where its rows end now. Producers' clocks may differ: a row that is in
+        time counts, even if it lies after one that came too late."""
         over = self.written >= window.due
         last = int(self.offset[~over & (self.number == window.number)].max(initial=-1))
         behind = self.offset[over & (self.offset > last)]
@@ -77,8 +79,8 @@ def _by_group(group: Ints, number: Ints, which: Bools) -> Windows:
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """Keeps them in :class:`Columns` of :class:`PendingMemory`. ``go_on``: windows without rows are told of
-    as well, from a group's first one on."""
+    """Keeps the pending windows in :class:`Columns` of :class:`PendingMemory`. ``go_on``: windows without
+    rows are told of as well, from a group's first window on."""
 
     grid: Grid
     precision: Precision
@@ -94,8 +96,8 @@ class Forced:
     def take(
         self, memory: Columns, group: Ints, ts: Ints, written: Ints, log: Log | None = None
     ) -> tuple[int, int]:
-        """Rows have come; ``written``: when (ms), ``log``: where in the log. How many of them are too
-        late for their window, and how many lie where no clock gets to."""
+        """Rows have come; ``written``: when (ms), ``log``: where in the log. Returns how many are too late
+        for their window, and how many have times that no clock reaches."""
         inside = np.abs(ts) < FAR // self._factor // 2
         number = self.grid.last(np.where(inside, ts, 0))
         end = self.grid.end(number)
@@ -107,8 +109,8 @@ class Forced:
         return int(late.sum()), int((~inside).sum())
 
     def _expect(self, memory: Columns, timely: Windows, late: Windows) -> None:
-        """Windows that rows have come for, in time or too late. Where windows go on without rows, such as
-        have late rows alone are to come as well, without these."""
+        """Note the windows that rows have come for, in time or too late. Where windows go on without rows,
+        those with only late rows are pending too, but without these rows."""
         changed: dict[int, msgspec.Struct] = {}
         for place in timely.keys() | (late.keys() if self.go_on else ()):
             known = memory.get(place)
@@ -124,7 +126,7 @@ class Forced:
         memory.put(changed)
 
     def _follow(self, memory: Columns, group: Ints, rows: _Come) -> None:
-        """Where the rows of each window end in the log, which these rows have gone on."""
+        """Update where the rows of each window end in the log, now that these rows have come."""
         changed: dict[int, msgspec.Struct] = {}
         for place in np.unique(group).tolist():
             known = memory.get(place)
@@ -136,7 +138,7 @@ class Forced:
         memory.put(changed)
 
     def forget(self, memory: Columns, now: int) -> None:
-        """What ended up to ``now`` (ns) is nobody's."""
+        """Forget the windows that ended up to ``now`` (ns): they belong to nobody."""
         changed: dict[int, msgspec.Struct] = {}
         for place in self._ready(memory, now):
             _, rest = self._split(memory, place, now)

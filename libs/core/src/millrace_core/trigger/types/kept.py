@@ -1,8 +1,9 @@
-"""What STATE_WINDOW and EVENT_WINDOW share: rows kept for late ones, and telling of windows cut again.
+"""What STATE_WINDOW and EVENT_WINDOW share: rows that are kept for late ones, and telling of windows that are
+cut again.
 
-A late row in the open window cuts it again, from the rows that the memory keeps since the last closed window.
-Both types keep at most :data:`MOST_KEPT` of them a group. What is forgotten cannot be cut again in the
-memory: a late row there has the stored rows cut again (REDO) once the window closes.
+If a late row falls into the open window, the window is cut again from the rows that the memory has kept since
+the last closed window. Both types keep at most :data:`MOST_KEPT` rows per group. Forgotten rows cannot be cut
+again from the memory: a late row among them causes a cut from the stored rows (REDO) once the window closes.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from millrace_core.trigger.types.occurrences import (
 from millrace_core.wire.diagnosis import Wait
 
 MOST_KEPT = 256
-"""Rows that a group keeps, at most: a thousand groups then cost a slot about a megabyte, and late rows seldom
-lie further back than this."""
+"""The most rows that a group keeps: a thousand groups then cost a slot about a megabyte, and late rows seldom
+lie further back."""
 UNSURE = -1
-"""A number of rows that cannot be told: as ``rownum``, the table must be asked."""
+"""In place of a number of rows that is not known; as ``rownum`` it means that the table must be asked."""
 ALWAYS = (1 << 63) - 1
 """Later than any time: no late row waits for REDO."""
 
@@ -38,7 +39,7 @@ Detail = dict[str, object] | None
 
 
 class Cut(NamedTuple):
-    """A window as cut again. ``opened``, ``closed``: details of its opening and its closing."""
+    """A window that was cut again. ``opened``, ``closed``: details of its opening and its closing."""
 
     start: int
     end: int
@@ -69,7 +70,8 @@ def tell_again(
     """What to tell after a late row: ``closed`` windows close, ``open_`` is the one that goes on.
 
     ``told``: start -> last row of the windows whose opening was told. If no window of at least ``true_for``
-    begins there any more, it is told of as invalid; windows that begin elsewhere open.
+    begins at such a start any more, the old one is told of as invalid. Windows that begin elsewhere are told
+    as opened.
     """
     windows = [*closed, open_] if open_ is not None else [*closed]
     long = [cut for cut in windows if cut.end - cut.start >= true_for]
@@ -85,10 +87,11 @@ def tell_again(
 
 
 def keep(memory: Columns, groups: Ints, fresh: Table, anew: Bools, most: int) -> tuple[Ints, Ints]:
-    """Add ``fresh`` to the kept rows of ``groups``, or put it in their place where ``anew`` (bool[groups]).
+    """Add ``fresh`` to the kept rows of ``groups``, or replace these rows with it where ``anew``
+    (bool[groups]).
 
-    Only the newest ``most`` of a group stay. Returns the groups that had to forget some, and the time of the
-    newest one that each forgot.
+    Only the newest ``most`` rows of a group stay. Returns the groups that had to forget some, and the time of
+    the newest row that each forgot.
     """
     goes_on = np.zeros(memory.count, dtype=bool)
     goes_on[groups] = ~anew
@@ -105,12 +108,13 @@ def keep(memory: Columns, groups: Ints, fresh: Table, anew: Bools, most: int) ->
 
 
 def waits_for_true_for(true_for: int, start: int, last: int) -> list[Wait]:
-    """What becomes of the open window ``[start, last]`` depends on ``true_for`` while it is shorter."""
+    """The wait of an open window ``[start, last]`` that is still shorter than ``true_for``: whether it counts
+    depends on that."""
     return [Wait("true_for", start + true_for)] if last - start < true_for else []
 
 
 def split(evaluated: Evaluated, special: Bools) -> tuple[Evaluated, Evaluated]:
-    """The rows of the groups in order, and those of ``special`` groups (bool[groups])."""
+    """The rows of groups that can be evaluated in order, and those of ``special`` groups (bool[groups])."""
     mine = special[evaluated.group]
     if not mine.any():
         return evaluated, _part(evaluated, mine)
@@ -130,9 +134,10 @@ def _part(evaluated: Evaluated, mask: Bools) -> Evaluated:
 def first_reaching(
     true_for: int, ts: Ints, rows: Ints, places: tuple[Ints, Ints], start: Ints, told: Bools
 ) -> Ints:
-    """The first of ``rows`` that takes each window to ``true_for``; -1 if none does, or it was told before.
+    """The first of ``rows`` with which each window lasts ``true_for``; -1 if there is none, or the window was
+    told before.
 
-    ``places``: the rows with which each window begins and ends (exclusive); ``start``: its time.
+    ``places``: the rows with which each window begins and ends (exclusive); ``start``: the time of its start.
     """
     begin, end = places
     found = np.full(len(begin), -1)

@@ -1,4 +1,4 @@
-"""What an event of a trigger says to the query: placeholders, and which rows are its own."""
+"""What an event of a trigger gives to the query: placeholders, and which rows belong to it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Value = Callable[[TriggerEvent], int]
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """``of``: its value in an event. ``in_ns``: a time in nanoseconds, whatever the database's precision.
-    ``close_only``: it is not known when a window opens."""
+    """``of``: gives its value in an event. ``in_ns``: it is a time in nanoseconds, whatever the database's
+    precision. ``close_only``: its value is not yet known when a window opens."""
 
     name: str
     type: DataType
@@ -26,8 +26,8 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """``begin`` and ``end``: what the times of the rows of ``%%trows`` are compared with; both None where not
-    their times tell, but their places in the log. ``localtime``: ``_tlocaltime``, ns."""
+    """``begin`` and ``end``: what the times of the rows in ``%%trows`` are compared with; both None if not
+    the times of rows decide, but their places in the log. ``localtime``: ``_tlocaltime``, ns."""
 
     placeholders: tuple[Placeholder, ...]
     begin: tuple[Literal[">", ">="], str] | None
@@ -36,7 +36,7 @@ class Moment:
 
     @property
     def half_open(self) -> bool:
-        """Whether the end itself belongs to what comes next."""
+        """Whether the end itself no longer belongs to the window, but to what comes next."""
         return self.end is not None and self.end[0] == "<"
 
 

@@ -1,4 +1,4 @@
-"""What happens to windows: the words between a windower and whoever feeds it."""
+"""What happens to windows: the terms in which a windower and its caller communicate."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ CLOSE, OPEN, ON_TIME, INVALID, REDO, RETRACT, CORRECT = range(7)
 """Kinds of occurrences; at one instant a window closes before the next opens. ON_TIME: an instant of SLIDING
 or PERIOD came. INVALID: a window that was told of no longer exists (cause RECALC: it had closed before).
 REDO: the closed windows that touch ``[start, end]`` must be cut again from the stored rows. RETRACT: results
-of windows that begin in ``[start, end]`` stand no longer, but for those that are told behind it. CORRECT: as
-REDO, if the row at ``next`` has rewritten another."""
+of windows that begin in ``[start, end]`` are no longer valid, except for those that are told after it.
+CORRECT: as REDO, but only if the row at ``next`` has rewritten another."""
 
 LIVE, RECALC, DELAY, HISTORY = range(4)
-"""Causes of occurrences: rows in order (or late ones in a window still open), disorder, MAX_DELAY, rows older
-than the stream (or written while it was stopped)."""
+"""Causes of occurrences: rows in order (or late rows in a window that is still open), disorder, MAX_DELAY,
+rows older than the stream (or written while it was stopped)."""
 
 
 class Row(NamedTuple):
-    """An evaluated row; ``unsure``: it may be another version of one evaluated before; ``cells``: what the
-    trigger reads of it."""
+    """An evaluated row. ``unsure``: it may be another version of a row that was evaluated before; ``cells``:
+    what the trigger reads from it."""
 
     ts: int
     unsure: bool
@@ -41,9 +41,9 @@ class SoFar(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """Something happened to a window, or an instant came.
+    """Something that happened to a window, or an instant that came.
 
-    ``start``, ``end``, ``next``: as in ``wire.events.TriggerEvent``; ``rownum`` -1: the table must be asked.
+    ``start``, ``end``, ``next``: as in ``wire.events.TriggerEvent``. ``rownum`` -1: the table must be asked.
     ``detail``: fields of the notification that only the windower knows (prevState, triggerCondition, …).
     """
 
@@ -60,8 +60,8 @@ class Occurrence(NamedTuple):
 class Occurrences:
     """Occurrences of many groups, in any order; ``step``: the arrival that caused each.
 
-    ``skipped``: empty windows that were left out because one move of T closed too many. ``over``: late rows
-    that count for nothing, because all their windows had closed.
+    ``skipped``: the number of empty windows that were left out because one move of T closed too many.
+    ``over``: the number of late rows that count for nothing, because all their windows had closed.
     """
 
     group: Ints
@@ -93,13 +93,13 @@ class Occurrences:
         return len(self.group)
 
     def take(self, index: npt.NDArray[Any]) -> Occurrences:
-        """Those at these places (or under this mask)."""
+        """The occurrences at these places (or under this mask)."""
         arrays = {name: getattr(self, name)[index] for name in _ARRAYS}
         return Occurrences(**arrays, skipped=self.skipped, over=self.over)
 
     @staticmethod
     def join(parts: Iterable[Occurrences]) -> Occurrences:
-        """All of several."""
+        """All occurrences of several parts."""
         parts = list(parts)
         if len(parts) == 1:
             return parts[0]
@@ -113,7 +113,7 @@ _ARRAYS = tuple(field.name for field in fields(Occurrences) if field.name not in
 
 
 def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int, over: int = 0) -> Occurrences:
-    """Of (group, step, occurrence)."""
+    """Occurrences from a list of (group, step, occurrence)."""
 
     def array(values: Iterable[int]) -> Ints:
         return np.array(list(values), dtype=np.int64)

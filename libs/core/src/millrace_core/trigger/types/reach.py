@@ -1,4 +1,4 @@
-"""How far around a range of time rows must be read, and which windows a change there can touch.
+"""How far around a range of time rows must be read, and which windows a change in it can touch.
 
 A trigger type whose windows are cut again from the stored rows has a :class:`Reach` of its own.
 """
@@ -17,7 +17,7 @@ from millrace_core.trigger.types.occurrences import Occurrences
 
 @dataclass(slots=True)
 class Rows:
-    """Rows by (group, ts); ``columns``: what the trigger reads of them, as ``Windower.columns``."""
+    """Rows by (group, ts); ``columns``: what the trigger reads from them, as ``Windower.columns``."""
 
     group: Ints
     ts: Ints
@@ -32,7 +32,7 @@ class Rows:
         )
 
     def between(self, begin: int, end: int) -> Rows:
-        """Those at the positions ``[begin, end)``, not copied."""
+        """The rows at the positions ``[begin, end)``, not copied."""
         some = slice(begin, end)
         return Rows(self.group[some], self.ts[some], {name: a[some] for name, a in self.columns.items()})
 
@@ -48,11 +48,11 @@ class Stretch:
 
 
 class Reach(ABC):
-    """What a type of windows needs of the rows around the range ``[first, last]``.
+    """What a type of windows needs to know of the rows around the range ``[first, last]``.
 
-    ``fixed``: where windows may begin does not depend on the rows, so none is ever invalid. ``anew``: a
-    recalculation divides the rows of its range anew, whatever lies before them; what has been told goes by
-    all rows of the group. ``onward``: a change touches all windows behind it.
+    ``fixed``: where windows may begin does not depend on the rows, so a window never becomes invalid.
+    ``anew``: a recalculation divides the rows of its range anew, whatever lies before them, whereas live
+    windows depend on all rows of the group. ``onward``: a change touches all windows after it.
     """
 
     fixed = False
@@ -61,18 +61,20 @@ class Reach(ABC):
 
     @abstractmethod
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """What to read at first."""
+        """The range to read at first."""
 
     @abstractmethod
     def begins(self, stretch: Stretch, first: int) -> bool:
-        """Whether all windows that touch ``first`` or what follows are cut rightly from these rows."""
+        """Whether these rows suffice to cut correctly all windows that touch ``first`` or what follows."""
 
     @abstractmethod
     def ends(self, stretch: Stretch, last: int) -> bool:
-        """Whether all windows that touch the range, and those that a change in it can touch, end in here."""
+        """Whether all windows that touch the range, and those that a change in it can touch, end within these
+        rows."""
 
     def affected(self, stretch: Stretch, first: int, last: int) -> tuple[int, int]:
-        """The range that windows touch which a change of rows in ``[first, last]`` may have changed."""
+        """The range that is touched by all windows that a change of rows in ``[first, last]`` may have
+        changed."""
         return first, last
 
     def touches(self, start: Ints, end: Ints, first: int, last: int) -> np.ndarray:
@@ -81,18 +83,18 @@ class Reach(ABC):
         return touching
 
     def began(self, stretch: Stretch, first: int) -> int | None:
-        """Up to where T had come before the first row that matters, None: to that row."""
+        """How far T had come before the first row that matters; None: to that row."""
         return None
 
     def around(self, found: Occurrences, first: int, last: int) -> tuple[int, int]:
-        """Where windows lie that may be none any more: ``found`` was cut again for ``[first, last]``."""
+        """Where the windows lie that may no longer exist; ``found`` was cut again for ``[first, last]``."""
         return int(found.start.min(initial=first)), int(found.end.max(initial=last))
 
     def last_closed(self, until: int) -> int:
-        """Where the last window begins that may have closed at T ``until``."""
+        """The start of the last window that may have closed when T is ``until``."""
         return until
 
     def keys(self, stretch: Stretch, found: Occurrences, first: int, last: int) -> tuple[int, int]:
-        """Between which starts (both included) all windows lie, of now or of before, that a change in
+        """The range of starts (both included) of all windows, present or former, that a change in
         ``[first, last]`` has touched; ``found``: as in :meth:`around`."""
         return self.around(found, first, last)

@@ -1,4 +1,4 @@
-"""The trigger types that there are. A new one is a package of this folder and a line in :data:`BUILT_IN`."""
+"""The existing trigger types. A new one takes a package in this folder and an entry in :data:`BUILT_IN`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unregister(type_: TriggerType[Any]) -> None:
 
 
 def trigger_types() -> tuple[TriggerType[Any], ...]:
-    """Those that a clause stands for, in the order in which they were registered."""
+    """The types that have a clause, in the order in which they were registered."""
     return tuple(found for found in _types.values() if found.nearest is None)
 
 
@@ -67,13 +67,13 @@ def type_named(keyword: str) -> TriggerType[Any]:
 
 
 def having(trait: Trait | None) -> frozenset[str]:
-    """The keywords of the types with a trait; of None: none."""
+    """The keywords of the types with a trait; none if the trait is None."""
     return frozenset(found.keyword for found in trigger_types() if trait in found.traits)
 
 
 @cache
 def placeholders() -> Mapping[str, PlaceholderRule]:
-    """All placeholders of queries, by name; ``%%n`` stands for %%1, %%2 …."""
+    """All placeholders in queries, by name; ``%%n`` stands for %%1, %%2 …."""
     every = frozenset(found.keyword for found in trigger_types())
     rules = {name: rule.offered_by(every) for name, rule in SHARED.items()}
     for found in trigger_types():

@@ -1,4 +1,4 @@
-"""What a windower is made for, besides what the trigger clause says."""
+"""What a windower depends on, besides the trigger clause."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millrace_core.timeline import ticks
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The stream around a trigger: its trigger table, its options, whether and of what it notifies, and what
-    becomes of results."""
+    happens to results."""
 
     table: Table
     options: Options
@@ -43,7 +43,7 @@ class Setting:
 
     @property
     def retracts(self) -> bool:
-        """Whether results that no longer stand are taken back."""
+        """Whether results that are no longer valid are retracted."""
         return self.emission.obsolete == "retracted"
 
     @property

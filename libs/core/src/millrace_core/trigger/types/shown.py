@@ -1,9 +1,10 @@
-"""Windows that are shown before they close (``Emission.when``: at once, or a delay after a row).
+"""Windows that are shown before they close (``Emission.when``: at once, or some time after a row).
 
 What is shown is what would be told if the rows that wait for T had been evaluated, and nothing else came: the
-windows that a copy of the group's memory closes with these rows, and those that are open in it. So a window
-is shown with all of its rows, and closes by T all the same. A window that was shown and no longer exists is
-taken back. Where only the stored rows know what is open (rows were deleted), they are asked.
+windows that a copy of the group's memory closes with these rows, and those that are then open in it. So a
+window is shown with all of its rows, and is still closed by T. If a window was shown and no longer exists,
+its result is retracted. If only the stored rows know what is open (because rows were deleted), they are
+asked.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from millrace_core.trigger.types.occurrences import (
 from millrace_core.trigger.types.windower import Span, Windower
 
 FAR = (1 << 63) - 1
-"""A processing time that does not come."""
+"""A processing time that never comes."""
 Spans = Mapping[int, tuple[Ints, Ints]]
-"""By group: first and last times of the rows that came or went."""
+"""By group: the first and last times of the rows that came or went."""
 Doubts = Mapping[int, Span]
-"""By group: between which times it is not known which of the rows that wait for T are still there."""
+"""By group: the span of times in which it is not known which of the rows that wait for T still exist."""
 NO_DOUBTS: Doubts = {}
 
 
@@ -58,7 +59,7 @@ class ShownMemory(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """Follows the windows of a stream's groups in :class:`Columns` of :class:`ShownMemory`. ``every``: for so
+    """Follows the windows of a stream's groups in :class:`Columns` of :class:`ShownMemory`. ``every``: how
     long (ns) a row waits at most until its window is shown; 0: each batch is shown at once."""
 
     every: int
@@ -69,7 +70,7 @@ class Showing:
         written: Ints, doubts: Doubts = NO_DOUBTS,
     ) -> Occurrences:  # fmt: skip
         """A batch touched these groups. ``kept``: memories of the windower and of the clock; ``found``: what
-        was told of it; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
+        was told of the batch; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
         step = len(written) - 1
         due = int(written.max()) * NS_PER_MS + self.every
         told: list[tuple[int, int, Occurrence]] = []
@@ -93,7 +94,7 @@ class Showing:
         closed: set[tuple[int, int]], due: int,
     ) -> tuple[list[tuple[Shown, int]], list[int]]:  # fmt: skip
         """The windows with their numbers of rows, and the starts of those that no longer exist. ``now``: as
-        :func:`windows_of` has it."""
+        given by :func:`windows_of`."""
         known = {window.start: window for window in before.windows}
         windows, vague = now
         after: list[tuple[Shown, int]] = []
@@ -110,7 +111,7 @@ class Showing:
             one for one in left if vague is not None and one.end >= vague.first and one.start <= vague.last
         ]
         if vague is not None:
-            # what the stored rows say may be a window of another start: one of them keeps the time
+            # the stored rows may give a window with another start: so one of these windows keeps the due time
             if not doubtful:
                 doubtful = [Shown(vague.first, vague.first)]
             for one in doubtful:
@@ -120,7 +121,7 @@ class Showing:
         return after, sorted(obsolete)
 
     def _show(self, windows: Iterable[tuple[Shown, int]], vague: Span | None) -> Iterable[Occurrence]:
-        """Those that are due; they are told then."""
+        """Tell the windows that are due, and mark them as told."""
         asked = False
         for window, rows in windows:
             if window.due == FAR:
@@ -170,8 +171,8 @@ class Showing:
 def windows_of(
     windower: Windower, memory: Columns, clock: Columns, group: int, doubt: Span | None = None
 ) -> tuple[list[SoFar], Span | None]:
-    """The windows of a group that have not closed, with the rows that wait for T; and the times whose windows
-    only the stored rows know. ``doubt``: between which times some that wait may be there no more."""
+    """The windows of a group that have not closed, including the rows that wait for T; and the times whose
+    windows only the stored rows know. ``doubt``: the span in which some waiting rows may no longer exist."""
     one = Columns(windower.memory)
     one.grow(1)
     one.put({0: memory.get(group)})

@@ -23,7 +23,7 @@ S = TypeVar("S", bound=Trigger)
 Ints = npt.NDArray[np.int64]
 
 TRUE_FOR = DurationRule(FIXED_UNITS, zero=True)
-"""TRUE_FOR, of the types that take it."""
+"""The rule for TRUE_FOR, in the types that take it."""
 
 
 class Grid(Protocol):
@@ -60,8 +60,8 @@ class Grid(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What a spec says of the size of its windows: their ``length`` and the ``step`` from one start to the
-    next, the ``gap`` that ends one, their number of ``rows``; None where it says nothing of it."""
+    """What a spec says about the size of its windows: their ``length``, the ``step`` from one start to the
+    next, the ``gap`` that ends a window, their number of ``rows``; None where it says nothing."""
 
     length: Duration | None = None
     step: Duration | None = None
@@ -71,52 +71,54 @@ class Measures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerType(Generic[S]):
-    """A trigger type. Whoever deals with triggers in general asks this and knows no type by name."""
+    """A trigger type. Code that deals with triggers in general uses this and knows no type by name."""
 
     spec: type[S]
-    """A trigger of this type as data: what definitions of streams hold. Its class's name is the type's."""
+    """The class of triggers of this type as data, which definitions of streams hold. The name of the class is
+    that of the type."""
     keyword: str
-    """In SQL."""
+    """Its keyword in SQL."""
     read: Callable[[Arguments], S]
-    """Makes a spec of a clause's arguments."""
+    """Makes a spec from a clause's arguments."""
     write: Callable[[S, str, Quote], str]
-    """The clause of a spec, as :attr:`read` reads it. The text is the name of the trigger table's time
-    column."""
+    """Makes the clause of a spec, as :attr:`read` reads it. The text argument is the name of the trigger
+    table's time column."""
     windower: Callable[[S, Setting], Windower]
-    """Makes what turns the rows of a stream with this trigger into windows."""
+    """Makes the windower that turns the rows of a stream with this trigger into windows."""
     rules: Mapping[str, DurationRule | IntegerRule] = field(default_factory=dict)
-    """What its arguments may be, by the seed's names."""
+    """The rules for its arguments, by the seed's names."""
     syntax: Syntax = ARGUMENTS
     traits: frozenset[Trait] = frozenset()
-    """What it has in common with other types. Options are refused or have no effect by it."""
+    """What it has in common with other types. By these traits, options are refused or have no effect."""
     moment: Moment = WINDOW
-    """What its events say to the query."""
+    """What its events give to the query."""
     details: Mapping[EventType, tuple[str, ...]] = field(default_factory=dict)
     """The fields that only its notifications have."""
     words: Mapping[str, Callable[[S], str]] = field(default_factory=dict)
-    """For DIAGNOSE, by :attr:`Wait.what`: what a row must be that is waited for, where only the spec
-    tells."""
+    """For DIAGNOSE, by :attr:`Wait.what`: what a row that is waited for must be like, if only the spec tells
+    that."""
     schedule: Callable[[StreamSpec], Schedule] | None = None
     """The planned instants (ns) of a stream, for a type with :attr:`Trait.CLOCK`."""
     nearest: Callable[[S], Trigger] | None = None
-    """Of a type that no clause stands for: the trigger with a clause that comes nearest to a spec."""
+    """For a type without a clause: the trigger with a clause that comes nearest to a spec."""
     by_child: bool = False
-    """On a super table it must be grouped by tbname."""
+    """Whether it must be grouped by tbname on a super table."""
     takes_true_for: bool = False
     at_home: Callable[[S, str], S] = lambda spec, timezone: spec
-    """The spec where the server's time zone is this: of a type that counts days from midnights."""
+    """The spec with the server's time zone filled in, for a type that counts days from midnights."""
     on_clock: Callable[[S, str], S] = lambda spec, timezone: spec
-    """The spec whose days are those of a session's clock: as a query of the session counts them."""
+    """The spec with the days of a session's clock, as a query of that session counts them."""
     conditions: Callable[[S], tuple[Condition, ...]] = lambda spec: ()
     """The conditions on rows in a spec."""
     counted: Callable[[S], tuple[str, ...]] = lambda spec: ()
-    """The columns of which one must not be NULL for a row to count at all; none: every row counts."""
+    """The columns of which at least one must not be NULL for a row to count at all; if empty, every row
+    counts."""
     measures: Callable[[S], Measures] = lambda spec: Measures()
     """The size of a spec's windows."""
     grid: Callable[[S, Precision], Grid] | None = None
-    """Where its windows lie, of a type whose windows lie where they do whatever the rows are."""
+    """Where its windows lie, for a type whose windows do not depend on the rows."""
     begins_with_row: Callable[[S], bool] = lambda spec: False
-    """Whether a window that is cut again is one only as long as the row is there that it begins with."""
+    """Whether a window that is cut again exists only as long as its first row does."""
 
     def __post_init__(self) -> None:
         if (self.schedule is not None) is not self.by_clock:
@@ -124,30 +126,30 @@ class TriggerType(Generic[S]):
 
     @property
     def name(self) -> str:
-        """As messages and notifications call it."""
+        """The name of the type in messages and notifications."""
         return self.spec.__name__
 
     @property
     def window(self) -> bool:
-        """It has windows, which open and close, rather than instants."""
+        """Whether it has windows, which open and close, rather than instants."""
         return Trait.INSTANTS not in self.traits
 
     @property
     def by_row(self) -> bool:
-        """Rows trigger by themselves: each has a result of its own, under its own time."""
+        """Whether rows trigger by themselves, each with a result of its own, under its own time."""
         return self.nearest is not None
 
     @property
     def recalculates(self) -> bool:
-        """Disorder, updates and (with DELETE_RECALC) deletes make it calculate again."""
+        """Whether disorder, updates and (with DELETE_RECALC) deletes make it calculate again."""
         return Trait.FINAL not in self.traits
 
     @property
     def by_clock(self) -> bool:
-        """Processing time triggers it, rows do not: it needs no trigger table."""
+        """Whether processing time triggers it, and not rows: then it needs no trigger table."""
         return Trait.CLOCK in self.traits
 
     @property
     def numbered(self) -> bool:
-        """Its windows are numbers of rows: by hand they are calculated again only between two times."""
+        """Whether its windows are numbers of rows: by hand they are recalculated only between two times."""
         return Trait.NUMBERED in self.traits

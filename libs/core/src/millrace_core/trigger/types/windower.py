@@ -1,8 +1,8 @@
-"""What every trigger type is to the slot: evaluated rows and moves of T in, occurrences out.
+"""What every trigger type is to the slot: it takes evaluated rows and moves of T, and gives occurrences.
 
-A windower is three functions over one group's memory, :meth:`Windower.on_row`, :meth:`~Windower.on_late` and
-:meth:`~Windower.on_time`: its definition. :meth:`~Windower.on_rows` does the same for a batch of many groups;
-a type that overrides it does so over arrays, and a property test proves the two equal.
+A windower is defined by three functions over one group's memory: :meth:`Windower.on_row`,
+:meth:`~Windower.on_late` and :meth:`~Windower.on_time`. :meth:`~Windower.on_rows` does the same for a batch
+of many groups. Types override it with a version over arrays, and a property test proves the two equal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Span(NamedTuple):
         return self.first <= other.first and other.last <= self.last
 
     def hull(self, other: Span) -> Span:
-        """The least one that holds both."""
+        """The smallest span that holds both."""
         return Span(min(self.first, other.first), max(self.last, other.last))
 
 
@@ -53,13 +53,13 @@ NEVER_CALM = Span(1, 0)
 
 
 class Windower(ABC):
-    """The root of the trigger types' windowers. Without state of its own: memories are passed in."""
+    """The root of the trigger types' windowers. It has no state of its own: memories are passed in."""
 
     memory: ClassVar[type[msgspec.Struct]]
     signals: tuple[Signal, ...] = ()
-    """What it reads of each row, besides the time."""
+    """What it reads from each row, besides the time."""
     shows_open: ClassVar[bool] = True
-    """Whether its open windows are something to show before they close."""
+    """Whether its open windows may be shown before they close."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,18 +72,20 @@ class Windower(ABC):
 
     @abstractmethod
     def on_late(self, memory: Any, row: Row, before: int) -> Iterable[Occurrence]:
-        """A row is evaluated that T (``before``) had passed when it came."""
+        """A late row is evaluated: T (``before``) had passed it when it came."""
 
     def is_over(self, memory: Any, row: Row, before: int) -> bool:
         """Whether all windows that a late row falls into, or would open, have closed (T is ``before``)."""
         return False
 
     def reaches_closed(self, memory: Any, row: Row, before: int) -> bool:
-        """Whether any of these windows has."""
+        """Whether any of the windows that a late row falls into, or would open, has closed (T is
+        ``before``)."""
         return self.is_over(memory, row, before)
 
     def on_late_in_open(self, memory: Any, row: Row, before: int) -> Iterable[Occurrence] | None:
-        """As :meth:`on_late`, but only windows that are still open take the row in; None: none does."""
+        """As :meth:`on_late`, but only windows that are still open take in the row; None: there is no such
+        window."""
         return None if self.is_over(memory, row, before) else self.on_late(memory, row, before)
 
     def on_rewritten(self, memory: Any, ts: int) -> Iterable[Occurrence]:
@@ -98,16 +100,17 @@ class Windower(ABC):
     def on_delete(self, memory: Any, first: int, last: int) -> Iterable[Occurrence]:
         """Stored rows in ``[first, last]`` are gone; T is at ``last`` or later.
 
-        What closed there is cut again now. An open window that may have had one of them is cut again from the
-        stored rows when it closes.
+        Closed windows there are cut again now. An open window that may have had one of the rows is cut again
+        from the stored rows when it closes.
         """
         yield Occurrence(REDO, first, last, -1, RECALC)
 
     def on_unknown(self, memory: Any, ts: int, now: int) -> Iterable[Occurrence]:
-        """A row was written at ``ts``, which T (``now``) has reached, and only the stored rows know what it
-        is and whether it counts. It may have been evaluated before in another version, or never.
+        """A row was written at ``ts``, which T (``now``) has reached. Only the stored rows know what it is
+        and whether it counts. It may have been evaluated before in another version, or never.
 
-        What closed there is cut again now; an open window that may have it, when it closes.
+        Closed windows there are cut again now; an open window that may contain the row is cut again when it
+        closes.
         """
         return self.on_delete(memory, ts, ts)
 
@@ -116,18 +119,18 @@ class Windower(ABC):
         return ()
 
     def vague(self, memory: Any) -> Span | None:
-        """Between which times only the stored rows know what is open, or will be told as closed; None: it is
-        all known."""
+        """The span of times in which only the stored rows know what is open, or will be told as closed; None:
+        everything is known."""
         return None
 
     def origin_of(self, memory: Any) -> int | None:
-        """A time from which the group has its windows, where that is its own; None: all groups have the same,
-        or nobody knows."""
+        """A time from which the group's windows are counted, if each group has its own; None: all groups have
+        the same one, or it is not known."""
         return None
 
     def of_group(self, origin: int | None, first: Callable[[], int]) -> Windower:
-        """The windower of one group alone: of one whose windows are counted from ``origin``, or, where that
-        is None, from its first stored row on (``first`` tells that row's time)."""
+        """The windower of a single group, whose windows are counted from ``origin`` or, if that is None, from
+        its first stored row on (``first`` gives that row's time)."""
         return self
 
     def skipped(self, memory: Any, before: int, now: int) -> int:
@@ -140,24 +143,24 @@ class Windower(ABC):
 
     def waits(self, memory: Any, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
         """For DIAGNOSE: the open windows of a group with what each waits for, in order, and what the group
-        waits for while none is open. ``watermark`` in ticks: T lies so far behind the newest row."""
+        waits for while none is open. ``watermark``: how far T lies behind the newest row, in ticks."""
         return [OpenWindow(*window, [WAITS_FOR_ROW]) for window in self.so_far(memory)], [WAITS_FOR_ROW]
 
     def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
-        """Between which values of T rows would mean nothing to all groups that have rows (``seen``), whose T
-        is ``until`` (one for each): then a slot need not look at them yet. Only a type that reads nothing
+        """The span of values of T within which rows mean nothing to any group that has rows (``seen``), so
+        that a slot need not look at them yet. ``until``: T of each such group. Only a type that reads nothing
         but times can tell."""
         return NEVER_CALM
 
     def reach(self, origin: int | None = None) -> Reach:
-        """How far a change of stored rows reaches. ``origin``: of the group, as :meth:`origin_of`.
+        """How far a change of stored rows reaches. ``origin``: that of the group, as in :meth:`origin_of`.
 
         :raises TypeError: for a type that has nothing to do with the times of rows.
         """
         raise TypeError(f"{type(self).__name__} is never cut again")
 
     def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
-        """The same for all rows of a batch; the memories move on."""
+        """Evaluate all rows and moves of a batch, and update the memories."""
         groups = np.unique(np.concatenate((evaluated.group, evaluated.moves.group))).tolist()
         memories = {group: memory.get(group) for group in groups}
         found: list[tuple[int, int, Occurrence]] = []

@@ -1,1 +1,1 @@
-"""The bytes that clients of IoTDB's RPC put into its calls, and those that they are answered with."""
+"""The bytes that clients of IoTDB's RPC put into calls, and those that they get as answers."""

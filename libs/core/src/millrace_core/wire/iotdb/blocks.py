@@ -1,8 +1,9 @@
-"""Rows of an answer as a TsBlock, the form in which IoTDB's RPC sends them.
+"""The rows of an answer as a TsBlock, the form in which IoTDB's RPC sends them.
 
-int32 number of columns; a byte of each: its type; int32 number of rows; a byte of the time and of each
-column: its encoding; the time; the columns. A column is a byte (1: some are NULL, and a bit of each row
-follows, the first one highest), then the values that are not NULL; of BOOLEAN a bit of each row.
+Layout: int32 number of columns; one byte per column: its type; int32 number of rows; one byte for the time
+and for each column: its encoding; the time; the columns. A column is a byte (1: some values are NULL, and one
+bit per row follows, the first row in the highest bit), then the values that are not NULL; for BOOLEAN one bit
+per row.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _LAYOUTS = {
     "TIMESTAMP": (NUMBERS["INT64"], _LONGS), "DATE": (NUMBERS["INT32"], _INTS),
     "STRING": (NUMBERS["TEXT"], _TEXTS), "BLOB": (NUMBERS["TEXT"], _TEXTS),
 }  # fmt: skip
-"""Of each type: which one a block calls it, and the encoding of its column."""
+"""For each type: the type that a block declares for it, and the encoding of its column."""
 
 
 def block(
     types: Sequence[str], columns: Sequence[Sequence[object]], times: Sequence[int] | None, rows: int
 ) -> bytes:
-    """``columns``: cells of Python as answers have them, None: NULL; a BLOB is ``0x`` and hexadecimal digits.
-    ``times``: milliseconds; None: rows have none, and zeros stand there."""
+    """``columns``: cells as Python values, as answers have them (None: NULL; a BLOB is ``0x`` and hexadecimal
+    digits). ``times``: milliseconds; None: the rows have no times, and zeros are written."""
     layouts = [_LAYOUTS[type_] for type_ in types]
     parts = [
         _INT.pack(len(types)), bytes([number for number, _ in layouts]), _INT.pack(rows),

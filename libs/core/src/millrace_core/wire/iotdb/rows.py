@@ -18,7 +18,7 @@ _LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The values of one row; ``types``: None of a NULL."""
+    """The values of one row; ``types``: None for a NULL."""
 
     types: list[str | None]
     values: list[object]
@@ -32,7 +32,7 @@ def type_of(number: int) -> str:
 
 
 def record(data: bytes, count: int) -> Record:
-    """The values of a row of ``count`` measurements. :raises WireError: if they are not that."""
+    """The values of a row of ``count`` measurements. :raises WireError: if the data are not that."""
     reader = _Reader(data)
     types: list[str | None] = []
     values: list[object] = []
@@ -46,7 +46,7 @@ def record(data: bytes, count: int) -> Record:
 
 
 def times(data: bytes, rows: int) -> list[int]:
-    """Milliseconds. :raises WireError: if there are not as many."""
+    """The times of rows, in milliseconds. :raises WireError: if there are not as many."""
     reader = _Reader(data)
     found: list[int] = reader.array(">i8", rows)
     reader.finish()
@@ -54,10 +54,10 @@ def times(data: bytes, rows: int) -> list[int]:
 
 
 def tablet(data: bytes, types: Sequence[str], rows: int) -> list[list[object]]:
-    """The columns of a tablet: those of each type one behind the other, then, if any value is NULL, of each
-    column a byte (1: bits follow, the first row's lowest).
+    """The columns of a tablet: the values of each column one after the other; then, if any value is NULL, one
+    byte per column (1: bits follow, the first row in the lowest bit).
 
-    :raises WireError: if they are not that.
+    :raises WireError: if the data are not that.
     """
     reader = _Reader(data)
     columns = [reader.cells(type_, rows) for type_ in types]

@@ -1,4 +1,4 @@
-"""IoTDB's types as its RPC numbers and lays them out: everything is big-endian."""
+"""IoTDB's types, as its RPC numbers them and lays out their values: everything is big-endian."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARRAYS: Mapping[str, str] = {
     "BOOLEAN": "?", "INT32": ">i4", "INT64": ">i8", "TIMESTAMP": ">i8", "FLOAT": ">f4", "DOUBLE": ">f8",
     "DATE": ">i4",
 }  # fmt: skip
-"""The types whose values all have one length, as NumPy calls them; a DATE is the number 20260131."""
+"""The types with values of fixed length, as NumPy names them; a DATE is a number such as 20260131."""
 
 
 def day_of(number: int) -> str:

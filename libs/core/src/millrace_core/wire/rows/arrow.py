@@ -1,7 +1,7 @@
-"""WAL values that are Arrow IPC streams: what a producer of many rows a message sends (decision 0023).
+"""WAL values that are Arrow IPC streams, as producers with many rows per message send them (decision 0023).
 
-Messages of one schema are read as one stream, and all their rows are checked at once. What fits a column is
-what fits it in JSON, and a faulty cell makes its message bad, as a whole.
+Messages of one schema are read as one stream, and all their rows are checked at once. What fits a column in
+JSON fits it here, and a faulty cell makes its whole message bad.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from millrace_core.wire.rows.arrow_stream import KEPT_BYTES, Family, Field, IpcS
 from millrace_core.wire.rows.decoded import Bad, Decoded, polars_type, together, undecodable, without
 
 MANY_ROWS = 64
-"""From that many rows on, what Millrace itself writes is Arrow: below, JSON costs less (decision 0023)."""
+"""From this many rows on, Millrace itself writes Arrow: with fewer rows, JSON costs less (decision 0023)."""
 
 MOST_SCHEMAS = 256
-"""Of how many schemas a decoder remembers that they fit."""
+"""How many schemas that fit a decoder remembers."""
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Ticks of a second."""
 _ACCEPTED: dict[str, frozenset[Family]] = {
@@ -35,11 +35,11 @@ _ACCEPTED: dict[str, frozenset[Family]] = {
     "NCHAR": frozenset({"text", "null"}),
     "VARBINARY": frozenset({"binary", "text", "null"}),
 }
-"""What a column takes; integer columns take integers."""
+"""What a column accepts; integer columns accept integers."""
 _INTEGERS: frozenset[Family] = frozenset({"int", "null"})
 
 Fault = tuple[pl.Series, pl.Series, Callable[[object], str]]
-"""Which rows have a cell that the column cannot hold, the cells as they came, what to say of one."""
+"""Which rows have a cell that the column cannot hold, the cells as they came, and what to say about one."""
 
 
 def encode_frame(frame: pl.DataFrame) -> bytes:
@@ -59,7 +59,7 @@ class ArrowRows:
         self._checked: dict[bytes, tuple[Field, ...]] = {}
 
     def decode(self, values: Sequence[bytes], places: Sequence[int]) -> Decoded:
-        """Decode those of ``values`` at ``places``; bad ones are reported."""
+        """Decode the ``values`` at ``places``; bad ones are reported."""
         bad: list[Bad] = []
         of_schema: dict[bytes, list[tuple[int, IpcStream]]] = {}
         parts: list[Decoded] = []
@@ -69,7 +69,7 @@ class ArrowRows:
             except WireError as error:
                 bad.append(Bad(place, error))
                 continue
-            # a dictionary of one value is not that of the next
+            # a dictionary in one value does not apply to the next
             if stream.alone:
                 parts.append(self._read([(place, stream)]))
             else:
@@ -82,7 +82,8 @@ class ArrowRows:
         return together([none, *parts])
 
     def _check(self, schema: bytes) -> tuple[Field, ...]:
-        """The columns of a schema. :raises WireError: if the table has not all of them, in these types"""
+        """The columns of a schema. :raises WireError: if the table does not have all of them, in these
+        types"""
         if schema in self._checked:
             return self._checked[schema]
         fields = schema_of(schema)
@@ -103,7 +104,7 @@ class ArrowRows:
         return fields
 
     def _read(self, streams: Sequence[tuple[int, IpcStream]]) -> Decoded:
-        """All rows of values of one schema."""
+        """Read all rows of values that have the same schema."""
         fields = self._check(streams[0][1].schema)
         try:
             cells = read_cells([stream for _, stream in streams], fields)
@@ -147,7 +148,7 @@ def _cast(cells: pl.Series, field: Field, column: Column, table: Table) -> tuple
     if field.family == "timestamp":
         return _ticks(cells, field.unit, table)
     if field.family == "text" and cells.dtype != pl.String:
-        cells = cells.cast(pl.String)  # what was a dictionary
+        cells = cells.cast(pl.String)  # it was a dictionary
     found = cells if cells.dtype == dtype else cells.cast(dtype, strict=False)
     faults: list[Fault] = []
     if found.null_count() > cells.null_count():
@@ -163,7 +164,7 @@ def _cast(cells: pl.Series, field: Field, column: Column, table: Table) -> tuple
 
 
 def _ticks(cells: pl.Series, unit: str, table: Table) -> tuple[pl.Series, list[Fault]]:
-    """Timestamps as ticks of the table's precision, and which cannot be, without loss."""
+    """Timestamps as ticks of the table's precision, and which of them cannot be converted without loss."""
     from_, to = _UNITS[unit], TICKS_PER_SECOND[table.precision]
     if from_ == to:
         return cells, []

@@ -1,7 +1,7 @@
 """Cells of Arrow batches as columns.
 
-Columns of fixed width are read where they lie in the values: one copy, and no other thread. Polars reads the
-rest (text, bytes, dictionaries), and checks what is in it.
+Columns of fixed width are read directly from the values, with a single copy and without other threads. Polars
+reads the rest (text, bytes, dictionaries) and checks its contents.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from millrace_core.wire.rows.decoded import undecodable
 
 _FIXED: frozenset[Family] = frozenset({"int", "float", "bool", "timestamp"})
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
-"""What Polars raises of a stream that it cannot read."""
+"""What Polars raises for a stream that it cannot read."""
 
 Batch = tuple[bytes, int, Frame]
-"""A value, where the body of a batch begins in it, and what its metadata say."""
+"""A value, where the body of a batch begins in it, and what the metadata of the batch say."""
 
 
 def read_cells(streams: Sequence[IpcStream], fields: Sequence[Field]) -> dict[str, pl.Series]:
-    """The columns of streams of one schema, by name; timestamps as they are, in their unit.
+    """The columns of streams that have the same schema, by name; timestamps stay in their unit.
 
     :raises WireError: UNDECODABLE if one of the streams is malformed
     """
@@ -51,7 +51,7 @@ def _polars(streams: Sequence[IpcStream], names: Sequence[str], count: int) -> d
 
 
 def _buffers(fields: Sequence[Field], views: tuple[int, ...]) -> list[int]:
-    """Which buffer is the first of each column, and how many there are."""
+    """The number of the first buffer of each column, and how many buffers there are."""
     more = iter(views)
     found = [0]
     for field in fields:

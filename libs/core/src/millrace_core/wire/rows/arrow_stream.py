@@ -1,9 +1,9 @@
 """The structure of an Arrow IPC stream, checked before anything decodes it: frames, schema, sizes.
 
-A value of anybody's may say anything, and a decoder in native code believes more than is good: types nested a
-thousand levels deep, buffers of exabytes. What passes here has flat columns of known types, and bodies whose
-buffers lie in the value; the cells themselves the decoder checks. Metadata are FlatBuffers (Message.fbs and
-Schema.fbs of the Arrow format); equal metadata, which most messages of a producer have, are read once.
+A value from anybody may claim anything, and a decoder in native code is too trusting: types nested a thousand
+levels deep, buffers of exabytes. What passes here has flat columns of known types, and bodies whose buffers
+lie within the value; the decoder then checks the cells themselves. Metadata are FlatBuffers (Message.fbs and
+Schema.fbs of the Arrow format); equal metadata, as most messages of a producer have, are read only once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Literal
 from millrace_core.wire.rows.decoded import undecodable
 
 CONTINUATION = b"\xff\xff\xff\xff"
-"""What every frame of a stream begins with. No JSON does: 0xFF is in no UTF-8 text."""
+"""What every frame of a stream begins with. JSON never does: 0xFF does not occur in UTF-8 text."""
 END = CONTINUATION + b"\0\0\0\0"
 MOST_COLUMNS = 10_000
 KEPT_BYTES = 16_384
-"""Metadata up to this size are remembered: what anybody may send must not fill the memory."""
+"""Only metadata up to this size are remembered: what anybody may send must not fill the memory."""
 
 Family = Literal["null", "int", "float", "bool", "text", "binary", "timestamp", "other"]
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
@@ -44,8 +44,8 @@ _PRECISIONS = ("16", "32", "64")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column: ``type`` as messages name it, ``unit`` of timestamps ("" of others); ``buffers`` that a batch
-    has of it, ``viewed``: and as many more as the batch says."""
+    """A column. ``type``: as messages name it; ``unit``: that of timestamps ("" for others); ``buffers``: how
+    many a batch has for it; ``viewed``: it has as many more as the batch says."""
 
     name: str
     family: Family
@@ -57,9 +57,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What metadata say: ``kind`` of :data:`_SCHEMA` and so on, bytes of the body. Of a batch: its rows, the
-    nulls of each column, (place in the body, size) of each buffer, and how many more than two each column of
-    views has."""
+    """What metadata say: ``kind`` (:data:`_SCHEMA` and so on) and the bytes of the body. For a batch: its
+    rows, the nulls of each column, (place in the body, size) of each buffer, and how many buffers beyond two
+    each column of views has."""
 
     kind: int
     body: int
@@ -71,9 +71,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class IpcStream:
-    """A value taken apart: the bytes of its schema's frame, those of the frames behind it up to the end mark,
-    the rows in them. ``batches``: each with the place of its body in the value. ``alone``: it has
-    dictionaries, which hold for this value only."""
+    """A value taken apart: the bytes of its schema's frame, those of the frames after it up to the end mark,
+    and the number of rows in them. ``batches``: each with the place of its body in the value. ``alone``: it
+    has dictionaries, which apply to this value only."""
 
     value: bytes
     schema: bytes
@@ -84,7 +84,7 @@ class IpcStream:
 
 
 class _Table:
-    """A table of a FlatBuffer: fields by number, every place checked."""
+    """A table of a FlatBuffer: fields by number; every place is checked."""
 
     __slots__ = ("at", "data", "slots")
 
@@ -132,7 +132,7 @@ class _Table:
 
 def _number(form: str, data: bytes, at: int) -> int:
     try:
-        # a negative place would count from the end
+        # a negative place would count from the end, so it is made to fail
         return int(struct.unpack_from(form, data, at if at >= 0 else len(data))[0])
     except struct.error as error:
         raise undecodable("Arrow: the metadata point outside themselves") from error
@@ -180,7 +180,7 @@ def _batch(kind: int, batch: _Table, body: int) -> Frame:
 
 
 def schema_of(frame: bytes) -> tuple[Field, ...]:
-    """The columns that a schema's frame says.
+    """The columns that a schema's frame describes.
 
     :raises WireError: UNDECODABLE if it is malformed, big-endian, or names a column twice.
     """
@@ -224,9 +224,10 @@ def _field(table: _Table) -> Field:
 
 
 def take_apart(value: bytes, accept: Callable[[bytes], object]) -> IpcStream:
-    """The frames of a value; ``accept`` is asked whether its schema will do before any other is looked at.
+    """The frames of a value; ``accept`` checks whether its schema will do before any other frame is looked
+    at.
 
-    :raises WireError: UNDECODABLE if they are not those of one whole stream, and what ``accept`` raises
+    :raises WireError: UNDECODABLE if they do not form one whole stream, and what ``accept`` raises
     """
     schema, at, rows, alone, size = b"", 0, 0, False, len(value)
     batches: list[tuple[int, Frame]] = []
@@ -246,7 +247,7 @@ def take_apart(value: bytes, accept: Callable[[bytes], object]) -> IpcStream:
             raise undecodable("Arrow: a stream is one schema, then batches")
         if begin + frame.body > size:
             raise undecodable(f"Arrow: the stream is truncated: the body of the frame at byte {at} is cut")
-        # each row has a time, of a byte at least: no frame can hold more rows than it has bytes
+        # each row has a time, which takes at least a byte: no frame can hold more rows than it has bytes
         if frame.rows > frame.body:
             raise undecodable(f"Arrow: {frame.rows} rows in {frame.body} bytes")
         if at == 0:

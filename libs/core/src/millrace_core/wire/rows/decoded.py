@@ -1,4 +1,5 @@
-"""What messages of one table hold, whatever they were written in: typed columns, operations, what is bad."""
+"""What messages of one table hold, whatever format they were written in: typed columns, operations, what is
+bad."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def polars_type(type_: DataType) -> Any:
 
 
 def typed(name: str, cells: list[Any], dtype: Any) -> pl.Series:
-    """Cells as JSON has them (text for bytes) as a column of this dtype."""
+    """Cells in the form that JSON has (text for bytes), as a column of this dtype."""
     if dtype == pl.Binary:
         cells = [None if cell is None else cell.encode() for cell in cells]
     return pl.Series(name, cells, dtype=dtype, strict=True)
@@ -62,13 +63,13 @@ class Decoded:
 def undecodable(
     detail: str, code: Literal[ErrorCode.UNDECODABLE, ErrorCode.INVALID_VALUE] = ErrorCode.UNDECODABLE
 ) -> WireError:
-    """Why a message is bad."""
+    """The error that says why a message is bad."""
     return WireError(code, detail)
 
 
 def together(parts: Sequence[Decoded]) -> Decoded:
-    """What was decoded apart, of the same columns, in the order of the messages. Rows of one message are in
-    one part."""
+    """Puts together parts with the same columns that were decoded separately, in the order of the messages.
+    The rows of one message must be in one part."""
     message = np.concatenate([part.message for part in parts])
     order = np.argsort(message, kind="stable")
     absent = {}
@@ -98,7 +99,8 @@ def without(decoded: Decoded, errors: Sequence[Bad]) -> Decoded:
 
 
 def check_cells(decoded: Decoded, columns: Sequence[Column]) -> Decoded:
-    """Without the messages that hold a cell that its column's dtype could hold and the column cannot."""
+    """What was decoded, without messages with a cell that the dtype of its column could hold but the column
+    cannot."""
     for column in columns:
         found = beyond(column, decoded.frame[column.name])
         if found is not None:
@@ -110,8 +112,8 @@ def check_cells(decoded: Decoded, columns: Sequence[Column]) -> Decoded:
 
 
 def beyond(column: Column, cells: pl.Series) -> tuple[pl.Series, str] | None:
-    """Which cells the column cannot hold, and why: a VARCHAR's length is in bytes, and a number may be beyond
-    a float. None if it can hold all."""
+    """Which cells the column cannot hold, and why: a VARCHAR's length is in bytes, and a number may exceed
+    the range of a float. None if it can hold all."""
     if column.type.name in ("FLOAT", "DOUBLE"):
         over, why = cells.is_infinite(), f"beyond {column.type}"
     elif column.type.name == "VARCHAR" and column.type.length is not None:

@@ -1,8 +1,8 @@
-"""WAL values into typed columns and operations, whatever each is written in.
+"""Decodes WAL values into typed columns and operations, whatever format each is written in.
 
-The first byte tells what a value is: ``{`` one row, an object of column arrays or tagged rows, ``[`` an array
-of rows (``json_rows``), four bytes 0xFF an Arrow IPC stream (``arrow_rows``), 0x00 an operation of Millrace
-(``operations``). A message that does not fit its table is bad as a whole, and costs no other one.
+The first byte tells what a value is: ``{`` one row, an object of column arrays or tagged rows; ``[`` an array
+of rows (``rows.json``); four bytes 0xFF an Arrow IPC stream (``rows.arrow``); 0x00 an operation of Millrace
+(``operations``). A message that does not fit its table is bad as a whole, and does not affect any other.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def _operation(index: int, value: bytes, operations: list[tuple[int, Operation]]
 
 
 def encode_columns(columns: Mapping[str, Sequence[object]], table: Table) -> bytes:
-    """Rows of a table as a WAL value: Arrow if they are many, else JSON. ``columns``: name -> cells as JSON
-    has them, equally many of each column and of its type."""
+    """Rows of a table as a WAL value: Arrow if they are many, else JSON. ``columns``: name -> cells in the
+    form that JSON has, of the column's type, and equally many in each column."""
     count = len(next(iter(columns.values())))
     if count < MANY_ROWS:
         return encode_rows(

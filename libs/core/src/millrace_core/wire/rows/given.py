@@ -1,4 +1,4 @@
-"""Cells given as Python values, checked against a table: the rules that JSON messages of producers follow."""
+"""Checks cells that are given as Python values against a table, by the rules for producers' JSON messages."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from millrace_core.wire.rows.json import python_type
 def checked_columns(columns: Mapping[str, Sequence[object]], table: Table) -> dict[str, list[object]]:
     """Rows of ``table``, column by column, if they fit it: name -> cells, as many in each column.
 
-    A cell is an int (TIMESTAMP: ticks of the table's precision), float (an int does as well), bool, str (of a
-    VARBINARY too: what it holds as UTF-8), or None for NULL. Nothing is converted: ``"1"`` is not an INT.
+    A cell is an int (TIMESTAMP: ticks of the table's precision), a float (an int will do), a bool, a str (for
+    a VARBINARY too: its bytes as UTF-8 text), or None for NULL. Nothing is converted: ``"1"`` is not an INT.
     Columns that are left out keep what is stored; the key columns must be there, and not NULL.
 
     :raises MillraceError: UNKNOWN_COLUMN, TYPE_MISMATCH or INVALID_VALUE; it names the column and the row,
@@ -49,7 +49,8 @@ def _check_key(name: str, cells: Sequence[object] | None) -> None:
 
 
 def _checked(cells: Sequence[object], column: Column) -> list[object]:
-    """One column's cells; the whole column at once, for single cells are looked at only if one is bad."""
+    """Check the cells of one column. The whole column is checked at once; single cells are looked at only if
+    one is bad."""
     kind: Any = list[python_type(column.type) | None]  # type: ignore[misc]
     try:
         found: list[object] = msgspec.convert(list(cells), kind)
@@ -80,7 +81,7 @@ def _first_bad(cells: Sequence[object], column: Column, why: str) -> tuple[int, 
 
 
 def _check_range(cells: Sequence[object], column: Column) -> None:
-    """msgspec knows bounds of signed 64 bits only."""
+    """Check upper bounds here, because msgspec only knows bounds of signed 64 bits."""
     high = column.type.info.high
     for row, cell in enumerate(cells):
         if isinstance(cell, int) and high is not None and cell > high:
@@ -94,7 +95,7 @@ def _check_numbers(cells: Sequence[object], column: Column) -> None:
 
 
 def _check_lengths(cells: Sequence[object], column: Column) -> None:
-    """What a column of this type could hold and this column cannot."""
+    """Refuse cells that the type could hold in general but this column cannot."""
     try:
         over = beyond(column, typed(column.name, list(cells), polars_type(column.type)))
     except UnicodeEncodeError:

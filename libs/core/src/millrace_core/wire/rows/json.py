@@ -1,7 +1,7 @@
 """WAL values in JSON: one row, an array of rows, column arrays, tagged rows.
 
 Decoding is strict: a value of another type, out of range or too long, or a field that the table does not
-have, makes the message bad, as a whole.
+have, makes the whole message bad.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _tags = msgspec.json.Decoder(_Tags)
 def python_type(type_: DataType) -> Any:
     info = type_.info
     if info.integer:
-        # msgspec takes bounds of signed 64 bits only; wider ones are checked by the column's dtype
+        # msgspec only takes bounds of signed 64 bits; wider ones are checked by the column's dtype
         if info.high is not None and info.high < 2**63:
             return Annotated[int, msgspec.Meta(ge=info.low, le=info.high)]
         return Annotated[int, msgspec.Meta(ge=0)]
@@ -55,7 +55,8 @@ class JsonRows:
         self.table = table
         names = [f"c{i}" for i in range(len(table.columns))]
         rename = {n: caret(c.name) for n, c in zip(names, table.columns, strict=True)}
-        # columns whose names msgspec does not take: the keys of all messages are rewritten, which costs time
+        # if msgspec does not take some column's name, the keys of all messages are rewritten, which costs
+        # time
         self._rewrites = any(rename[n] != c.name for n, c in zip(names, table.columns, strict=True))
         key, *types = [python_type(c.type) for c in table.columns]
         row_fields: list[Any] = [("c0", key)]
@@ -79,9 +80,10 @@ class JsonRows:
         }
 
     def one_row_each(self, values: Sequence[bytes]) -> Decoded | None:
-        """What messages hold of which each is one row on one line; None if one is not, or is bad.
+        """What messages hold if each is a single row on a single line; None if one is not, or is bad.
 
-        It is what producers send most, and what costs most a row: nothing is done here for each message.
+        Producers mostly send such messages, and they cost most per row: so nothing is done here for each
+        message.
         """
         if self._rewrites:
             values = [caret_keys(value) if value[:1] == b"{" else value for value in values]
@@ -96,7 +98,8 @@ class JsonRows:
         return self._in_columns(rows, range(len(rows)), [], []) if len(rows) == len(values) else None
 
     def decode(self, values: Sequence[bytes], objects: list[int], arrays: list[int]) -> Decoded:
-        """Decode those of ``values`` that begin as objects and as arrays; bad ones are reported."""
+        """Decode those of ``values`` (given by index) that begin as objects or as arrays; bad ones are
+        reported."""
         read = values
         if self._rewrites:
             read = [caret_keys(v) if v and v[:1] in (b"{", b"[") else v for v in values]
@@ -116,7 +119,7 @@ class JsonRows:
         self, values: Sequence[bytes], indexes: list[int], shapes: tuple[Any, ...],
         parts: list[tuple[int, Any]], bad: list[Bad],
     ) -> None:  # fmt: skip
-        """Decode all in one call when they are of one shape (the common case), else one by one."""
+        """Decode all in one call if they have the same shape (the common case), otherwise one by one."""
         if not indexes:
             return
         joined = b"\n".join([values[i] for i in indexes])
@@ -125,7 +128,7 @@ class JsonRows:
                 items = self._one[shape].decode_lines(joined)
             except MALFORMED:
                 continue
-            if len(items) == len(indexes):  # a message of several lines gives more: one by one then
+            if len(items) == len(indexes):  # a message of several lines gives more items
                 parts.extend(zip(indexes, items, strict=True))
                 return
         for index in indexes:
@@ -141,7 +144,7 @@ class JsonRows:
                 return
             except MALFORMED as error:
                 errors.append(str(error))
-        # rows are what most producers send: the first shape's error says most
+        # most producers send rows: so the first shape's error says most
         said = from_caret(errors[0]) if self._rewrites else errors[0]
         bad.append(Bad(index, undecodable(said)))
 
@@ -184,7 +187,7 @@ class JsonRows:
     def _within_unsigned(
         self, rows: list[Any], message: Sequence[int], bad: list[Bad]
     ) -> tuple[list[Any], Sequence[int]]:
-        """Without messages with a number beyond unsigned 64 bits: msgspec's bounds end at signed ones."""
+        """Leave out messages with a number beyond unsigned 64 bits: msgspec's bounds end at signed ones."""
         for name, column in zip(self._names, self.table.columns, strict=True):
             high = column.type.info.high
             if high is None or high < 2**63:

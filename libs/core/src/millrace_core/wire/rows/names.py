@@ -1,9 +1,9 @@
 r"""Field names that msgspec does not take, in caret notation.
 
-A msgspec field cannot be called by a name with ``"``, ``\`` or control characters, and a column can: a
-result without alias has its text as name (``concat("a", x)``). Such a character becomes DEL and a printable
-one (DEL itself too, so that no two names meet), in the field's name and in the keys of a message alike; what
-msgspec then says of the keys is turned back.
+The name of a msgspec field cannot have ``"``, ``\`` or control characters, but that of a column can: a result
+without an alias has its text as its name (``concat("a", x)``). Such a character becomes DEL and a printable
+character (DEL itself too, so that no two names collide), both in the field's name and in the keys of a
+message. In msgspec's error messages, names are converted back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _PRINTABLE = {chr(code): chr(code + 0x40) for code in range(0x20)} | {'"': "'", 
 _TO_CARET = str.maketrans({char: _MARK + shown for char, shown in _PRINTABLE.items()})
 _FROM_CARET = {shown: char for char, shown in _PRINTABLE.items()}
 _CARET = re.compile(f"{_MARK}([{re.escape(''.join(_FROM_CARET))}])")
-# every string, to its end or the message's, so that the next one begins where it does; group 1: it is a key
+# every string, up to its end or that of the message, so that the next one is found where it begins; group 1:
+# it is a key
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"([ \t\r\n]*+:)?|\\?\Z)', re.DOTALL)
 
 
@@ -28,13 +29,13 @@ def caret(name: str) -> str:
 
 
 def from_caret(text: str) -> str:
-    """A text in which names are in caret notation, with the names as they are."""
+    """The text with its names converted back from caret notation."""
     return _CARET.sub(lambda found: _FROM_CARET[found[1]], text)
 
 
 def caret_keys(value: bytes) -> bytes:
-    """JSON with all keys of its objects in caret notation. What was malformed still is, and at the same byte:
-    blanks fill up what gets shorter (longer gets only a key with a DEL that is not escaped)."""
+    """JSON with all keys of its objects in caret notation. Malformed JSON stays malformed, at the same byte:
+    blanks fill up a key that gets shorter (only a key with an unescaped DEL gets longer)."""
     if b"\\" not in value and b"\x7f" not in value:
         return value
     return _STRING.sub(_key, value)
@@ -48,6 +49,6 @@ def _key(found: re.Match[bytes]) -> bytes:
     try:
         name = msgspec.json.decode(token, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return whole  # for the decoder of the whole message to find
+        return whole  # the decoder of the whole message will find the error
     key = msgspec.json.encode(caret(name))
     return key + b" " * (len(token) - len(key)) + colon

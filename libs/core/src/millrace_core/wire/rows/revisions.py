@@ -1,4 +1,5 @@
-"""Messages of a table that was altered: each is read by the definition that was in force where it lies."""
+"""Messages of a table that was altered: each is read by the definition that was in force at its place in the
+log."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from millrace_core.wire.rows.decoder import RowDecoder
 
 
 def recast(frame: pl.DataFrame, old: Sequence[Column], new: Sequence[Column]) -> pl.DataFrame:
-    """Rows with the columns ``old`` as rows with the columns ``new``: NULL where ``old`` has no such one."""
+    """Rows with the columns ``old`` as rows with the columns ``new``: NULL in a column that ``old`` does not
+    have."""
     types = {column.name: polars_type(column.type) for column in new}
     return frame.select(
         pl.lit(None, types[name]).alias(name) if source is None else pl.col(source).alias(name)

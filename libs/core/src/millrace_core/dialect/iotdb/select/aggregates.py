@@ -1,7 +1,7 @@
-"""IoTDB's aggregates: what of each the planner calculates for a device, and how devices' parts are merged.
+"""IoTDB's aggregates: what the planner calculates for each device, and how the devices' parts are merged.
 
-A part is a column of SQL. That of ``avg`` is a count and a sum, so parts of several devices can be put
-together, which GROUP BY LEVEL needs.
+A part holds columns of SQL: for ``avg`` a count and a sum. So parts of several devices can be merged, which
+GROUP BY LEVEL needs.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from millrace_core.dialect.iotdb.select.sql import NUMBERS, Sql
 from millrace_core.language.lexer import quote_name
 
 Partial = tuple[object, ...]
-"""The values of one device's (or merged) columns for one aggregate."""
+"""The column values of one aggregate, for one device or merged from several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``columns``: the SQL over an argument; ``row``: the part of one value and its time; ``merge``: of two
-    parts; ``result``: of a part; ``type``: of the result (None: the argument's); ``takes``: types of its
-    argument (None: all); ``counts``: of no row it is 0."""
+    """``columns``: the SQL over an argument; ``row``: the part made from one value and its time;
+    ``merge``: merges two parts; ``result``: the result of a part; ``type``: the type of the result (None:
+    that of the argument); ``takes``: the types that its argument may have (None: all); ``counts``: over no
+    rows it gives 0."""
 
     columns: Callable[[str], tuple[str, ...]]
     row: Callable[[Any, int], Partial]
@@ -37,7 +38,7 @@ class Aggregate:
 
     @property
     def empty(self) -> object:
-        """The result where there is no row."""
+        """The result if there are no rows."""
         return 0 if self.counts else None
 
 
@@ -72,7 +73,7 @@ def _spread(part: Partial) -> object:
 
 
 def _extreme(part: Partial) -> object:
-    """What is farthest from 0; of two as far the positive one."""
+    """The value farthest from 0; of two equally far ones the positive one."""
     low, high = part
     if low is None:
         return None
@@ -160,7 +161,7 @@ AGGREGATES: dict[str, Aggregate] = {
 
 
 def check(name: str, argument: Sql) -> str | None:
-    """Why the aggregate does not take the argument; None: it does."""
+    """Why the aggregate does not accept the argument; None: it does."""
     takes = AGGREGATES[name].takes
     if takes is None or argument.type in takes:
         return None
@@ -169,7 +170,7 @@ def check(name: str, argument: Sql) -> str | None:
 
 
 def merged(name: str, parts: Sequence[Partial]) -> object:
-    """The result over the parts of all devices."""
+    """The result from the parts of all devices."""
     made = AGGREGATES[name]
     if not parts:
         return made.empty

@@ -1,4 +1,4 @@
-"""The answer of a SELECT, made of the rows that its queries gave."""
+"""Makes the answer of a SELECT from the rows that its queries returned."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ AnswerRows = Sequence[Sequence[object]]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Columns of an answer, values by column. ``times``: milliseconds, None: rows have no time;
-    ``devices``: of each row, under ALIGN BY DEVICE."""
+    """The columns of an answer, with values by column. ``times``: milliseconds; None: rows have no time.
+    ``devices``: the device of each row, under ALIGN BY DEVICE."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -45,7 +45,7 @@ class _Row:
 
 
 def assemble(query: Query, answers: Sequence[AnswerRows]) -> Result:
-    """``answers``: of each query of ``query.fetches``, in their order."""
+    """``answers``: the rows of each query of ``query.fetches``, in the same order."""
     if query.joined is not None:
         answers = _joined(query.joined, query.fetches, answers)
     select = query.select
@@ -88,7 +88,7 @@ def _last(query: Query, answers: Sequence[AnswerRows]) -> Result:
 
 
 def _joined(joined: Joined, fetches: Sequence[Fetch], answers: Sequence[AnswerRows]) -> list[AnswerRows]:
-    """The rows at times at which the condition holds."""
+    """The rows at those times at which the condition holds."""
     told = [RawRows(fetch.devices, fetch.parts, rows) for fetch, rows in zip(fetches, answers, strict=True)]
     held = holding(joined, told)
     return [[row for row in rows if row[1] in held] for rows in answers]
@@ -98,7 +98,7 @@ def _joined(joined: Joined, fetches: Sequence[Fetch], answers: Sequence[AnswerRo
 
 
 def _raw(query: Query, answers: Sequence[AnswerRows]) -> list[_Row]:
-    """Ascending by time; under ALIGN BY DEVICE by device first."""
+    """The rows in ascending order of time; under ALIGN BY DEVICE ordered by device first."""
     found: dict[tuple[str | None, int], list[object]] = {}
     width = len(query.columns)
     places = _places(query.columns)
@@ -135,7 +135,7 @@ def _places(columns: Sequence[BoundColumn]) -> dict[str, list[tuple[int, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """(device, group's start) -> the values of its parts by their SQL."""
+    """(device, group's start) -> the values of its parts, by their SQL."""
 
     rows: dict[tuple[str, int | None], dict[str, object]]
 
@@ -161,7 +161,7 @@ def _aggregated(query: Query, answers: Sequence[AnswerRows]) -> list[_Row]:
 
 
 def _of_devices(column: BoundColumn, *, apart: bool) -> dict[str | None, tuple[Bound, ...]]:
-    """What a column is made of, for each device, or, if they are not ``apart``, of all."""
+    """What a column is made of: for each device, or, if they are not ``apart``, for all devices together."""
     if not apart:
         return {None: column.bound}
     found: dict[str | None, tuple[Bound, ...]] = {}
@@ -185,7 +185,7 @@ def _fetched(query: Query, answers: Sequence[AnswerRows]) -> _Fetched:
 
 
 def _folded(query: Query, answers: Sequence[AnswerRows]) -> dict[tuple[str, int | None], dict[str, object]]:
-    """Aggregates over rows that were evaluated here: the planner has not seen the condition."""
+    """Aggregates of rows that were filtered here, because the planner has not seen the condition."""
     formulas = [(one.device.name, one.formula) for column in query.columns for one in column.bound]
     formulas += [pair for judged in (query.having or {}).values() for pair in judged]
     each: dict[str, dict[tuple[str, str], AggregateCall]] = {}
@@ -201,7 +201,7 @@ def _folded(query: Query, answers: Sequence[AnswerRows]) -> dict[tuple[str, int 
 
 
 def _value(bound: Sequence[Bound], start: int | None, fetched: _Fetched) -> object:
-    """A result: of one device, or merged of several."""
+    """The result of one device, or the merged result of several."""
     if not bound:
         return None
     formula = bound[0].formula
@@ -237,7 +237,7 @@ def _having(query: Query, device: str | None, start: int | None, fetched: _Fetch
 
 
 def _holds(judged: Sequence[tuple[str, Formula]], start: int | None, fetched: _Fetched) -> bool:
-    """Whether HAVING holds over these devices together."""
+    """Whether HAVING holds for these devices together."""
     if not judged:
         return False
     formula = judged[0][1]
@@ -262,14 +262,15 @@ _NUMBERS = ("INT32", "INT64", "FLOAT", "DOUBLE", "TIMESTAMP")
 
 
 def _constant(value: object, type_: str) -> object:
-    """What FILL puts into a column of the type; None: the constant does not fit it."""
+    """The value that FILL puts into a column of this type; None: the constant does not fit it."""
     if type_ in _NUMBERS:
         return number_of(value, type_)
     return value if type_ in _KINDS and isinstance(value, _KINDS[type_]) else None
 
 
 def _fill(rows: Sequence[_Row], fill: Fill, columns: Sequence[BoundColumn]) -> None:
-    """Rows ascending by time. What has no value on one side stays NULL (PREVIOUS, LINEAR)."""
+    """Fill rows in ascending order of time. PREVIOUS and LINEAR leave a NULL without the needed
+    neighbours."""
     for place, column in enumerate(columns):
         if fill.mode == "value":
             value = None if fill.value is None else _constant(fill.value.value, column.type)

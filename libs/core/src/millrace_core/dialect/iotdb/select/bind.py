@@ -1,8 +1,8 @@
-"""The results of a SELECT: wildcards expanded, each over the series of its device.
+"""The results of a SELECT: expands wildcards, and binds each result to the series of its device.
 
-Without ALIGN BY DEVICE a result is a column of its own for each series that an item means, in the order of
-the items, then of FROM, then by path. With it there is one column for each item and measurement, and there
-are rows for each device.
+Without ALIGN BY DEVICE, every series that an item matches is a result with a column of its own; columns are
+ordered by item, then as in FROM, then by path. With ALIGN BY DEVICE there is one column for each item and
+measurement, and each device has rows of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from millrace_core.model.device import Device, Series
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate over one device: its SQL argument."""
+    """An aggregate over one device, with its argument in SQL."""
 
     name: str
     argument: Sql
@@ -32,7 +32,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """What is calculated of aggregates: ``calls`` by the place of their call in ``tree``."""
+    """An expression over aggregates: ``calls`` in the order in which they stand in ``tree``."""
 
     tree: e.Expression
     calls: tuple[AggregateCall, ...]
@@ -40,9 +40,9 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One result over all devices that have the same series. ``name``: with :data:`HERE` for the device's
-    path; ``sql``: of a raw one; ``formula``: of an aggregated one. ``measurement``: of a result that is a
-    series alone, or an aggregate of one."""
+    """One result for all devices that have the same series. ``name``: with :data:`HERE` instead of the
+    device's path; ``sql``: that of a raw result; ``formula``: that of an aggregated one. ``measurement``: set
+    if the result is a plain series, or an aggregate of one."""
 
     name: str
     type: str
@@ -52,12 +52,12 @@ class Meaning:
 
 
 HERE = "\0"
-"""Stands for a device's path: no name holds it."""
+"""Stands for a device's path; no name contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One result over one device. A hundred thousand of them share a few meanings."""
+    """One result for one device. A hundred thousand of these may share a few meanings."""
 
     device: Device
     meaning: Meaning
@@ -85,9 +85,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class BoundColumn:
-    """A column of the answer. ``bound``: of each device that has it: one, unless devices are aligned or
-    levels merged. ``slot``: the number of the item that it is of, or, unless devices are aligned, of the item
-    and path of FROM together: item * paths + path."""
+    """A column of the answer. ``bound``: its results, one for each device that has it; only one in all,
+    unless devices are aligned or levels merged. ``slot``: the number of its item; unless devices are aligned,
+    of the item and the path of FROM together: item * paths + path."""
 
     name: str
     type: str
@@ -108,9 +108,10 @@ def is_aggregated(select: Select) -> bool:
 
 
 def check_functions(select: Select) -> None:
-    """Before series are looked for: what is not a function is refused over a series that does not exist, too.
+    """Called before series are looked up: an unknown function is refused even if its series do not exist.
 
-    :raises IotdbError: UNSUPPORTED_OPERATION for such a one, SEMANTIC_ERROR for an aggregate in WHERE.
+    :raises IotdbError: UNSUPPORTED_OPERATION for an unknown function, SEMANTIC_ERROR for an
+        aggregate in WHERE.
     """
     trees = (*(item.expression for item in select.items), select.having, select.where)
     for tree in trees:
@@ -132,8 +133,8 @@ def check_functions(select: Select) -> None:
 def expand(
     select: Select, schema: Schema, session: TimeContext, aligned: Sequence[Device] | None
 ) -> list[BoundColumn]:
-    """The columns of the answer; empty if no series is meant. ``aligned``: the devices of ALIGN BY DEVICE,
-    see :func:`devices_of`; None: without it."""
+    """The columns of the answer; empty if nothing matches. ``aligned``: the devices of ALIGN BY DEVICE (see
+    :func:`devices_of`); None: without ALIGN BY DEVICE."""
     for item in select.items:
         if not any(isinstance(node, e.SeriesRef) for node in e.walk(item.expression)):
             raise semantic(f"{item.text}: an item needs a series", item.expression.position)
@@ -154,7 +155,7 @@ def expand(
 
 
 def devices_of(select: Select, schema: Schema) -> list[Device]:
-    """The devices of ALIGN BY DEVICE, by path."""
+    """The devices of ALIGN BY DEVICE, ordered by path."""
     if len(select.sources) == 1:
         return schema.devices(select.sources[0])
     found = {device.name: device for source in select.sources for device in schema.devices(source)}
@@ -165,7 +166,7 @@ Choice = dict[e.SeriesRef, tuple[Device, Series]]
 
 
 def _choices(item: Item, source: Pattern, schema: Schema) -> Iterator[Choice]:
-    """Each way to mean series below a path of FROM, all of one device."""
+    """Each combination of series that an item can mean below a path of FROM; all series are of one device."""
     nodes = list(dict.fromkeys(n for n in e.walk(item.expression) if isinstance(n, e.SeriesRef)))
     options = [schema.series(source.joined(node.path)) for node in nodes]
     if len(nodes) > 1 and len({device.name for option in options for device, _ in option}) > 1:
@@ -181,7 +182,7 @@ def _choices(item: Item, source: Pattern, schema: Schema) -> Iterator[Choice]:
 def _bind(
     item: Item, choice: Choice, session: TimeContext, known: dict[tuple[Series, ...], Meaning]
 ) -> Bound:
-    """One result, as a column of its own. ``known``: what the item means, by its series."""
+    """One result with a column of its own. ``known``: the meanings of the item so far, by their series."""
     device = next(iter(choice.values()))[0]
     key = tuple([series for _, series in choice.values()])
     meaning = known.get(key)
@@ -194,7 +195,7 @@ def _bind(
 def _meaning(
     item: Item, choice: dict[e.SeriesRef, Series], session: TimeContext, name: Callable[[Series], str]
 ) -> Meaning:
-    """What an item is over devices that have these series. ``name``: what a series is called."""
+    """The meaning of an item for devices that have these series. ``name``: gives the name of a series."""
     text = source_text(item.expression, lambda node: name(choice[node]))
     only = next(iter(choice.values())).measurement if len(choice) == 1 else None
     tree = item.expression
@@ -209,7 +210,7 @@ def _meaning(
 
 
 def _type_over(tree: e.Expression) -> str:
-    """The type of what is made of aggregates."""
+    """The type of an expression over aggregates."""
     match tree:
         case e.Binary(operator="+" | "-" | "*" | "/" | "%") | e.Unary(operator="-"):
             return "DOUBLE"
@@ -232,7 +233,7 @@ def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session:
 
 
 def bind_condition(tree: e.Expression, device: Device, session: TimeContext) -> Formula | None:
-    """HAVING over one device; None: it lacks a series of it."""
+    """HAVING for one device; None: the device lacks one of its series."""
 
     def series_of(node: e.SeriesRef) -> Series | None:
         return device.find(_measurement(node))

@@ -1,5 +1,5 @@
-"""Expressions over values that are known: aggregates of a group, or the values of a time. NULL is None, and
-what is calculated with it is None, as in SQL."""
+"""Evaluates expressions over known values: aggregates of a group, or the values at a time. NULL is None, and
+as in SQL anything calculated from it is None."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _COMPARISON: dict[str, Callable[[object, object], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """``known``: values of nodes, by their ``id``; ``constant``: the value of a literal."""
+    """``known``: values of nodes, by their ``id``; ``constant``: gives the value of a literal."""
 
     known: Mapping[int, object]
     constant: Callable[[e.Value], object] = lambda value: value
 
     def value(self, node: e.Expression) -> object:
-        """The value; None where one that is needed is None."""
+        """The value; None if a value that it needs is None."""
         if id(node) in self.known:
             return self.known[id(node)]
         match node:
@@ -95,7 +95,7 @@ class Evaluation:
 
 
 def _matches(node: e.Matches, text: str) -> bool:
-    """In a time that grows with the text alone: patterns are those of users, and nothing ends this."""
+    """Takes time linear in the text: the patterns come from users, and nothing would end a slow match."""
     if not node.regular:
         return _like(node.text).fullmatch(text) is not None
     try:
@@ -106,13 +106,13 @@ def _matches(node: e.Matches, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _contains(pattern: str, text: str) -> bool:
-    """By polars, whose expressions never go back."""
+    """Matched by polars, whose regular expressions do not backtrack."""
     return pl.Series([text]).str.contains(pattern).item() is True
 
 
 @lru_cache(maxsize=64)
 def _like(pattern: str) -> re.Pattern[str]:
-    """What lies between two % is taken where it comes first: no later place lets more of the rest match."""
+    """Each part between two % matches where it first occurs: no later place lets more of the rest match."""
     first, *rest = ["".join("." if c == "_" else re.escape(c) for c in part) for part in pattern.split("%")]
     between = "".join(f"(?>.*?{part})" for part in rest[:-1])
     return re.compile(f"{first}{between}.*{rest[-1]}" if rest else first, re.DOTALL)

@@ -1,9 +1,10 @@
 """SELECT … INTO: which series the results go to, and the rows that are written there (S6).
 
 A target is ``device(measurement, …)`` or a whole path. ``${i}`` stands for node ``i`` of the source's path
-(root is 0), ``::`` as the last node of a device for the source's nodes from that one on, ``::`` as a
-measurement for the source's. Where nothing in the SELECT is a pattern, targets belong to the items (and paths
-of FROM) as they are written, whether or not the series are there yet; else to the results that there are.
+(root is 0). ``::`` as the last node of a device stands for the source's nodes from that position on; ``::``
+as a measurement stands for the source's measurement. If the SELECT contains no patterns, targets belong to
+the items (and paths of FROM) as written, whether or not the series exist yet; otherwise they belong to the
+results that were found.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _INDEX = re.compile(r"\$\{(\d+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The series that a column of the answer goes to. ``source``: the device whose rows they are, under ALIGN
-    BY DEVICE; ``type``: of the values."""
+    """The series that a column of the answer goes to. ``source``: under ALIGN BY DEVICE, the device that the
+    rows come from; ``type``: that of the values."""
 
     column: int
     source: str | None
@@ -46,8 +47,8 @@ class Goal:
 
 @dataclass(slots=True)
 class DeviceRows:
-    """What goes to one device: values by measurement, as many as times (milliseconds); ``types``: of series
-    that are made for them."""
+    """What goes to one device: values by measurement, as many as there are times (milliseconds); ``types``:
+    those of series that are created for the values."""
 
     device: tuple[str, ...]
     aligned: bool
@@ -61,7 +62,7 @@ class DeviceRows:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One item of INTO taken apart."""
+    """One item of INTO, taken apart."""
 
     device: tuple[Node, ...]
     measurements: tuple[Node, ...]
@@ -75,7 +76,7 @@ class _Place:
 
     @property
     def for_all(self) -> bool:
-        """Whether its one measurement stands for all."""
+        """Whether its only measurement stands for all measurements."""
         return len(self.measurements) == 1 and _varies(self.measurements[0])
 
 
@@ -84,7 +85,7 @@ def _varies(node: Node) -> bool:
 
 
 def _places(targets: Sequence[Target]) -> list[_Place]:
-    """:raises IotdbError: SEMANTIC_ERROR for a target that cannot be one."""
+    """:raises IotdbError: SEMANTIC_ERROR for an impossible target."""
     found = []
     for one in targets:
         nodes = one.path.nodes
@@ -100,7 +101,7 @@ def _places(targets: Sequence[Target]) -> list[_Place]:
 
 
 def check(select: Select) -> None:
-    """What can be said of INTO before the series are known.
+    """Check what can be said about INTO before the series are known.
 
     :raises IotdbError: SEMANTIC_ERROR for what the rules of INTO refuse.
     """
@@ -163,7 +164,7 @@ def _wild_items(select: Select) -> bool:
 
 
 def _width(select: Select) -> int | None:
-    """How many columns there are, whatever series there are; None: that depends on them."""
+    """The number of columns, if it does not depend on which series exist; None: it does."""
     if _wild_items(select) or (select.group is not None and select.group.levels):
         return None
     if select.by_device:
@@ -174,7 +175,7 @@ def _width(select: Select) -> int | None:
 
 
 def _devices(select: Select) -> int | None:
-    """The same of devices."""
+    """The number of devices, likewise."""
     if any(source.wild for source in select.sources):
         return None
     return len({str(source) for source in select.sources})
@@ -202,7 +203,7 @@ def goals(query: Query, schema: Schema) -> list[Goal]:
 
 
 def check_types(goals: Sequence[Goal], schema: Schema) -> None:
-    """:raises IotdbError: METADATA_ERROR if a series is there and its type too narrow for the values."""
+    """:raises IotdbError: METADATA_ERROR if a series exists and its type is too narrow for the values."""
     for goal in goals:
         device = schema.device(goal.device)
         series = device.find(goal.measurement) if device is not None else None
@@ -248,7 +249,7 @@ def _of_devices(query: Query, schema: Schema) -> Iterator[Goal]:
 
 
 def _order(query: Query, schema: Schema) -> list[tuple[int, str]]:
-    """The devices with results, in the order of FROM, then by path, each with its number."""
+    """The devices with results, each with the number of its target: in the order of FROM, then by path."""
     sources = list({str(source): source for source in query.select.sources}.values())
     fixed = _devices(query.select) is not None
     shown = set(query.devices)
@@ -265,7 +266,7 @@ def _goal(
 ) -> Goal:
     device = read_path(bound.device.name)
     path = device if bound.measurement is None else (*device, bound.measurement)
-    # under ALIGN BY DEVICE the source of a device is a device
+    # under ALIGN BY DEVICE, placeholders in a device refer to the source device
     meant = device if source is not None else path
     nodes: list[str] = []
     for level, node in enumerate(place.device):
@@ -296,7 +297,8 @@ def _filled(node: Node, source: Sequence[str], place: _Place) -> str:
 
 
 def written(result: Result, goals: Sequence[Goal]) -> list[DeviceRows]:
-    """The rows of each device. Results without times are at 0. A NULL writes nothing; it is left in place."""
+    """The rows of each device. Results without times are written at 0. A NULL stays in place and
+    writes nothing."""
     times = result.times if result.times is not None else [0] * result.rows
     places: dict[str | None, list[int]] = {None: list(range(result.rows))}
     for number, name in enumerate(result.devices or ()):

@@ -1,9 +1,9 @@
-"""WHERE on values where several devices are aligned by time: it is evaluated over the values that all of them
-have at a time, as IoTDB does, and a time at which it does not hold has no row.
+"""WHERE on values when several devices are aligned by time. As in IoTDB, the condition is evaluated over the
+values that all devices have at a time; a time at which it does not hold has no row.
 
-A path of the condition means a series below each path of FROM, and all that wildcards match: the condition
-must hold for every choice of them. The rows are fetched raw, and evaluated and aggregated here: no query over
-one relation of long rows can say it.
+A path in the condition means a series below each path of FROM, and all that wildcards match: the condition
+must hold for every combination of these. The rows are fetched raw, and filtered and aggregated here: no query
+over a single relation of long rows can express this.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _Option = tuple[Device, Series]
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The condition ``tree``, and for each choice of series where the values of its nodes are (by ``id``).
-    ``never``: a path of it means no series, so that it holds at no time."""
+    """The condition ``tree``, and for each combination of series where the values of its nodes are (by
+    ``id``). ``never``: one of its paths matches no series, so it never holds."""
 
     tree: e.Expression
     choices: tuple[Mapping[int, SeriesPlace], ...]
@@ -43,7 +43,7 @@ class Joined:
     never: bool = False
 
     def columns(self, device: str) -> list[str]:
-        """What the condition needs of a device."""
+        """The columns of a device that the condition needs."""
         places = (place for choice in self.choices for place in choice.values())
         return list(dict.fromkeys(column for name, column in places if name == device))
 
@@ -62,9 +62,9 @@ class TimeRange(Protocol):
 def join(
     select: Select, schema: Schema, session: TimeContext, selected: Mapping[str, Device]
 ) -> Joined | None:
-    """The condition, if it is one on values over several devices; None: it is not, and a query can say it.
+    """The condition, if it is one on values over several devices; None: it is not, so a query can express it.
 
-    :raises IotdbError: SEMANTIC_ERROR for what is not a condition, or means too many series.
+    :raises IotdbError: SEMANTIC_ERROR if it is not a condition, or matches too many series.
     """
     where = select.where
     nodes = [node for node in e.walk(where) if isinstance(node, e.SeriesRef)] if where is not None else []
@@ -107,7 +107,7 @@ def _check(where: e.Expression, chosen: Mapping[e.SeriesRef, Series], session: T
 
 
 def time_only(where: e.Expression, session: TimeContext) -> str:
-    """What of a condition is about time alone, in SQL: it need not be fetched. Empty: nothing is."""
+    """The parts of a condition that are about time alone, in SQL, to limit what is fetched; may be empty."""
     if isinstance(where, e.Binary) and where.operator == "and":
         return " AND ".join(filter(None, (time_only(where.left, session), time_only(where.right, session))))
     if any(isinstance(node, e.SeriesRef) for node in e.walk(where)):
@@ -121,7 +121,7 @@ def time_only(where: e.Expression, session: TimeContext) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RawRows:
-    """Raw rows: the device, the time, the values of ``parts``. Those of other ``devices`` do not count."""
+    """Raw rows: device, time, values of ``parts``. Rows of devices not in ``devices`` do not count."""
 
     devices: frozenset[str]
     parts: tuple[str, ...]
@@ -190,7 +190,7 @@ def folded(
 
 
 def _starts(time: int, grid: TimeRange | None) -> Sequence[int | None]:
-    """The groups that a time is in."""
+    """The starts of the groups that a time belongs to."""
     if grid is None:
         return (None,)
     if not grid.start <= time < grid.end:

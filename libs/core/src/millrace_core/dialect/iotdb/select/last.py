@@ -1,4 +1,4 @@
-"""SELECT LAST: the newest value of each series, a row each."""
+"""SELECT LAST: the newest value of each series, one row for each."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FUNCTION = "last_value"
 
 
 def as_aggregates(select: Select) -> Select:
-    """The SELECT that finds them: ``last_value`` of each series.
+    """The SELECT that finds the newest values: ``last_value`` of each series.
 
-    :raises IotdbError: SEMANTIC_ERROR for a clause that goes with LAST no more than with one row a series.
+    :raises IotdbError: SEMANTIC_ERROR for a clause that LAST, with its one row for each series, cannot have.
     """
     for node in e.walk(select.where) if select.where is not None else ():
         if isinstance(node, e.SeriesRef):
@@ -43,7 +43,7 @@ def as_aggregates(select: Select) -> Select:
 def texts(
     columns: Sequence[BoundColumn], found: Sequence[tuple[object, ...] | None]
 ) -> list[tuple[int, tuple[str, str, str]]]:
-    """(time, cells) of each column that has a value: (value, time) or None, by path."""
+    """(time, cells) for each column with a value, by path. ``found``: (value, time) of each, or None."""
     rows = {}
     for column, pair in zip(columns, found, strict=True):
         if pair is None or pair[0] is None:

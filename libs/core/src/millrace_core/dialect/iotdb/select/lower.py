@@ -1,7 +1,7 @@
-"""SELECT lowered: queries in the SQL that the planner runs, one for each database and set of columns.
+"""Lowers a SELECT to queries in the planner's SQL: one for each database, condition and set of columns.
 
-A query gives long rows, a device each; :mod:`assemble` makes the answer's columns of them. What is aggregated
-is aggregated by the planner, device by device and group by group.
+A query returns long rows, each of one device; :mod:`assemble` turns them into the answer's columns. The
+planner calculates the aggregates, device by device and group by group.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from millrace_core.language.lexer import quote, quote_name
 from millrace_core.model.device import Device, Series
 
 NAMED_DEVICES = 500
-"""So many devices a query names; more are found by their pattern."""
+"""The most devices that a query lists by name; more are found by their pattern."""
 MOST_GROUPS = 1_000_000
 MOST_ROWS = 2**31 - 1
-"""That a LIMIT can name."""
+"""The most rows that a LIMIT can name."""
 LEAST_GROUP = 10
-"""Milliseconds: the shortest INTERVAL that the planner takes. Shorter groups are made here, of raw rows."""
+"""Milliseconds: the planner's shortest INTERVAL. Shorter groups are made here from raw rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeGroups:
-    """Groups of time: ``[start, end)`` in steps; the last one is cut at the end. Milliseconds."""
+    """Groups of time: ``[start, end)`` in steps; the last group is cut off at the end. Milliseconds."""
 
     start: int
     end: int
@@ -55,14 +55,14 @@ class TimeGroups:
 
     @property
     def fine(self) -> bool:
-        """Whether the planner has no window for its groups."""
+        """Whether its groups are too short for the planner's windows."""
         return max(self.interval, self.step) < LEAST_GROUP
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A query: its rows are the device's path, the time (of a row, or of a group's start; none if there are
-    no groups), and the values of ``parts``, texts of SQL. Rows of other devices may come, too."""
+    """A query. Its rows hold the device's path, the time (of a row, or of a group's start; none without
+    groups), and the values of ``parts``, which are SQL texts. Rows of other devices may come, too."""
 
     db: str
     sql: str
@@ -72,15 +72,15 @@ class Fetch:
 
 
 Having = dict[str, list[tuple[str, Formula]]]
-"""HAVING over each device, or over those that a level puts together: (device, condition over it). Without
-ALIGN BY DEVICE all of them must hold. Empty: no device has the series of the condition."""
+"""HAVING for each device, or for the devices that a level merges: (device, condition over it). Without ALIGN
+BY DEVICE all of them must hold. Empty: no device has the series of the condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is to be fetched, and what the answer is made of. ``span``: the range of a continuous query's run.
-    ``having``: HAVING, see :data:`Having`; None: there is none. ``joined``: WHERE, if it is evaluated over
-    the devices together. ``raw``: what is fetched are raw rows, whatever is made of them."""
+    """What is to be fetched, and what the answer is made of. ``span``: the range that a continuous query's
+    run covers. ``having``: see :data:`Having`; None: there is no HAVING. ``joined``: WHERE, if it is
+    evaluated over the devices together. ``raw``: whether raw rows are fetched, whatever is made of them."""
 
     select: Select
     columns: tuple[BoundColumn, ...]
@@ -98,11 +98,11 @@ def lower(
     select: Select, schema: Schema, session: TimeContext, *, span: tuple[int, int] | None = None,
     most: int | None = None,
 ) -> Query:  # fmt: skip
-    """``span``: the times [first, last) that a continuous query's run covers. ``most``: no more rows than one
-    above it are needed.
+    """``span``: the times [first, last) that a continuous query's run covers. ``most``: at most one row more
+    than this is needed.
 
-    :raises IotdbError: SEMANTIC_ERROR for what cannot be meant, UNSUPPORTED_OPERATION for what is not
-        done yet.
+    :raises IotdbError: SEMANTIC_ERROR for what makes no sense, UNSUPPORTED_OPERATION for what is not
+        supported yet.
     """
     if select.last:
         select = as_aggregates(select)
@@ -158,7 +158,7 @@ def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: TimeCont
 
 
 def _merged(columns: Sequence[BoundColumn], group: GroupBy) -> list[BoundColumn]:
-    """The results of series that have the same nodes at the levels, as one."""
+    """The results of series with the same nodes at the levels, merged into one."""
     found: dict[tuple[str, str], list[BoundColumn]] = {}
     for column in columns:
         (bound,) = column.bound
@@ -181,7 +181,7 @@ def _merged(columns: Sequence[BoundColumn], group: GroupBy) -> list[BoundColumn]
 
 
 def _at_levels(device: str, levels: Sequence[int]) -> str:
-    """What a device is called among those that have the same nodes at these levels: the others are ``*``."""
+    """The common name of the devices that have the same nodes at these levels; other nodes become ``*``."""
     root, *nodes = read_path(device)
     return ".".join((root, *(write_node(n) if i in levels else "*" for i, n in enumerate(nodes, 1))))
 
@@ -203,7 +203,7 @@ def _having(select: Select, devices: dict[str, Device], session: TimeContext) ->
 
 
 def texts_of(bound: Bound) -> list[str]:
-    """The columns of SQL that a result is made of."""
+    """The SQL columns that a result is made of."""
     return [bound.sql.text] if bound.sql is not None else formula_texts(bound.formula)
 
 
@@ -227,8 +227,8 @@ class _Fetches:
     def make(
         self, columns: Iterable[BoundColumn], devices: dict[str, Device], having: Having | None
     ) -> tuple[Fetch, ...]:
-        """One for each database, set of columns and condition."""
-        # what is alike is told apart by identity: devices share what their results mean
+        """One query for each database, set of columns and condition."""
+        # equal meanings are found by identity, because devices share the objects
         needed: dict[str, list[int]] = {name: [] for name in devices}
         texts: dict[int, list[str]] = {}
         for column in columns:
@@ -264,7 +264,7 @@ class _Fetches:
         )  # fmt: skip
 
     def _texts(self, formula: Formula | None, bound: Bound | None = None) -> list[str]:
-        """The columns that are fetched for a result: where rows are evaluated here, its arguments."""
+        """The columns to fetch for a result; if rows are evaluated here, the arguments of its aggregates."""
         if self.raw and formula is not None:
             return [call.argument.text for call in formula.calls]
         return texts_of(bound) if bound is not None else formula_texts(formula)
@@ -272,8 +272,8 @@ class _Fetches:
     def _condition_of(
         self, devices: dict[str, Device], device: Device, known: dict[tuple[Series, ...], str | None]
     ) -> str | None:
-        """WHERE over one device, in SQL; None: no row meets it, as it lacks a series of it. ``known``: those
-        of devices by their series, where only measurements are named."""
+        """WHERE for one device, in SQL; None: no row meets it, because the device lacks one of its series.
+        ``known``: the conditions so far, by the devices' series; used where WHERE names only measurements."""
         if self.select.where is None:
             return ""
         if (self.select.by_device or self.joined is not None) and device.series in known:
@@ -286,7 +286,7 @@ class _Fetches:
         return found
 
     def _condition(self, devices: dict[str, Device], device: Device) -> str:
-        """WHERE over one device, in SQL."""
+        """WHERE for one device, in SQL."""
         where = self.select.where
         if where is None:
             return ""
@@ -330,7 +330,7 @@ class _Fetches:
             tail = " PARTITION BY tbname"
         where = " AND ".join(text for text in conditions if text)
         return (
-            # names are quoted; the rest is made of parsed expressions
+            # names are quoted; the rest is made from parsed expressions
             f"SELECT {', '.join(('tbname', *selected))} FROM {quote_name(db)}.{quote_name(table)}"  # noqa: S608
             f"{' WHERE ' + where if where else ''}{tail}"
         )
@@ -358,7 +358,7 @@ class _Fetches:
     def _which(self, db: str, names: Sequence[str]) -> str:
         if len(names) == 1:
             return ""
-        # a pattern, or none, would mean devices that are not for who asks
+        # a pattern, or no condition, would include devices that whoever asks may not know of
         if len(names) <= NAMED_DEVICES or self.schema.restricted:
             return f"tbname IN ({', '.join(map(quote, names))})"
         table = self.schema.table(db)
@@ -372,7 +372,7 @@ class _Fetches:
         return f"{quote_name(TAG)} MATCH {quote(f'^(?:{patterns})$')}"
 
     def _head(self, source: Pattern) -> Pattern | None:
-        """What devices are called, where the measurements stand alone; None: not so."""
+        """The pattern of the devices, if all items are plain measurements; else None."""
         for item in self.select.items:
             for node in e.walk(item.expression):
                 if isinstance(node, e.SeriesRef) and (
@@ -382,7 +382,7 @@ class _Fetches:
         return source
 
     def _limit(self, devices: int) -> str:
-        """As many rows as the wanted times can have: each device has one at a time."""
+        """A LIMIT that covers the wanted times: each device has at most one row at a time."""
         select = self.select
         if select.fill is not None or select.by_device or self.joined is not None or self.aggregated:
             return ""
@@ -390,5 +390,5 @@ class _Fetches:
         if self.most is not None:
             most = self.most + select.offset + 1
             wanted = most if wanted is None else min(wanted, most)
-        # the answer is cut in the end, this only spares what is not wanted
+        # the answer itself is cut at the end; this only avoids fetching what is not needed
         return "" if wanted is None or wanted * devices > MOST_ROWS else f" LIMIT {wanted * devices}"

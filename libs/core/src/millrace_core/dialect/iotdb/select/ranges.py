@@ -1,4 +1,4 @@
-"""The range of times that a condition on time alone means."""
+"""The range of times that a condition on time alone selects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 def time_range(node: e.Expression, session: TimeContext) -> tuple[int, int]:
-    """First and last millisecond, both included; first > last: no time.
+    """The first and last millisecond, both included; if first > last, no time is selected.
 
     :raises IotdbError: SEMANTIC_ERROR for anything but comparisons of time, joined by AND.
     """

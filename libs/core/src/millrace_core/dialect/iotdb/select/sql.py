@@ -22,18 +22,18 @@ TEXTS = frozenset({"TEXT", "STRING", "DATE", "BLOB"})
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A text of SQL and IoTDB's name of its type."""
+    """A piece of SQL, and IoTDB's name for its type."""
 
     text: str
     type: str
 
 
 Bind = Callable[[e.SeriesRef], Series | None]
-"""Which series of the device is meant; None: it has none such."""
+"""Gives the series of the device that is meant; None: the device has no such series."""
 
 
 class Missing(Exception):
-    """The device lacks a series that the expression is made of."""
+    """The device lacks a series that the expression needs."""
 
 
 def render(node: e.Expression, bind: Bind, session: TimeContext) -> Sql:
@@ -44,12 +44,12 @@ def render(node: e.Expression, bind: Bind, session: TimeContext) -> Sql:
 _OF_ONE_RANK = {
     operator: rank for rank in (frozenset("+-"), frozenset("*/%")) for operator in rank
 }  # fmt: skip
-"""Operator of numbers -> those that are read from the left together with it."""
+"""Arithmetic operator -> the operators of the same rank, which are read with it from left to right."""
 
 
 def _chain(node: e.Binary, alike: Collection[str]) -> list[tuple[str, e.Expression]]:
-    """``a + b - c``: the parts, each behind its operator, from the left. As parentheses inside one another a
-    long one would be too deep."""
+    """The parts of ``a + b - c``, each with the operator before it, from left to right. A long chain written
+    as nested parentheses would be too deep."""
     found: list[tuple[str, e.Expression]] = []
     left: e.Expression = node
     while isinstance(left, e.Binary) and left.operator in alike:
@@ -165,7 +165,7 @@ def _constant(value: e.Value, session: TimeContext) -> Sql:
 
 
 def source_text(node: e.Expression, name: Callable[[e.SeriesRef], str]) -> str:
-    """The expression as the name of a result: with what ``name`` calls the series."""
+    """The expression as the name of a result; ``name`` gives the names of its series."""
     return _Text(name).of(node)
 
 

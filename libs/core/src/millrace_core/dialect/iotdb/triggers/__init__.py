@@ -1,1 +1,1 @@
-"""The rules of triggers (SEMANTICS-FRONTENDS, S5): which rows they see, what failures mean, how they live."""
+"""The rules of triggers (SEMANTICS-FRONTENDS, S5): which rows they see, what failures mean, their states."""

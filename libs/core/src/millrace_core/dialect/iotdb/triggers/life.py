@@ -1,4 +1,4 @@
-"""How a trigger lives, and what its failures mean for a request."""
+"""The states of a trigger, and what its failures mean for a request."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.model.insert_trigger import InsertTrigger, Strategy
 
 MOST_DEPTH = 8
-"""Triggers whose writes fire triggers, one behind the other; what would be one more is a failure."""
+"""The longest chain of triggers in which the writes of one fire the next; one more is a failure."""
 ANY_NODE, THIS_NODE = "ALL", "1"
-"""NodeId: a stateless trigger is on all nodes, a stateful one on the one gateway that there is."""
+"""NodeId: a stateless trigger is on all nodes, a stateful one on the only gateway."""
 SHOWN = ("TriggerName", "Event", "Type", "State", "PathPattern", "ClassName", "NodeId")
 
 
 class TriggerState(StrEnum):
-    """INACTIVE until CREATE TRIGGER answers, DROPPING until DROP TRIGGER does. IoTDB's TRANSFERRING is none
-    of them: there is one gateway, and nothing moves."""
+    """INACTIVE until CREATE TRIGGER answers, DROPPING until DROP TRIGGER does. IoTDB's TRANSFERRING does not
+    exist here: there is only one gateway, so nothing moves."""
 
     INACTIVE = "INACTIVE"
     ACTIVE = "ACTIVE"
@@ -32,7 +32,7 @@ _NEXT: dict[TriggerState, frozenset[TriggerState]] = {
 
 
 def moved(state: TriggerState, to: TriggerState) -> TriggerState:
-    """The next state; one that cannot follow changes nothing: a trigger that is dropped stays so."""
+    """The next state. A state that cannot follow changes nothing: a dropped trigger stays dropped."""
     return to if to in _NEXT[state] else state
 
 
@@ -47,7 +47,7 @@ def shown(trigger: InsertTrigger, state: TriggerState) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A firing that failed: ``why`` in the words of the class, or of what ended it."""
+    """A firing that failed; ``why``: in the words of the class, or of whatever ended it."""
 
     trigger: str
     strategy: Strategy
@@ -62,12 +62,12 @@ class Failure:
 
 
 def refused(failure: Failure) -> IotdbError:
-    """The answer of a request that a trigger has failed BEFORE its rows were stored."""
+    """The answer to a request that a BEFORE trigger has failed: its rows are not stored."""
     return IotdbError(Status.TRIGGER_FIRE_ERROR, f"nothing is stored: {failure}")
 
 
 def stored_but(failure: Failure) -> IotdbError:
-    """The answer of one whose rows are stored, and fired a trigger that failed."""
+    """The answer to a request whose rows are stored, but fired a trigger that failed."""
     return IotdbError(Status.TRIGGER_FIRE_ERROR, f"the rows are stored, but {failure}")
 
 

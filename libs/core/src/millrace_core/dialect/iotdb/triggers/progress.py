@@ -1,4 +1,4 @@
-"""The topic ``insert-triggers``: how far each trigger of IoTDB has come, with what it keeps at that point."""
+"""The topic ``insert-triggers``: how far each of IoTDB's triggers has come, and its state at that point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace_core.wire.topics import INSERT_TRIGGERS
 
 
 class Deep(msgspec.Struct, frozen=True, array_like=True):
-    """Rows that a trigger has written, and how many triggers' writes in a row they come of."""
+    """Rows that a trigger has written, and the number of triggers in the chain of writes behind them."""
 
     topic: str
     partition: int
@@ -19,9 +19,9 @@ class Deep(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TriggerProgress(msgspec.Struct, frozen=True):
-    """``places``: where an AFTER trigger goes on. ``state``: what the class kept when it stood there
-    (MessagePack), None: nothing. ``deep``: what it has written behind the places of those who watch it.
-    ``number``: counts these records; of two of one trigger the higher one counts."""
+    """``places``: where an AFTER trigger goes on. ``state``: what the class kept at these places
+    (MessagePack); None: nothing. ``deep``: rows it has written that triggers which watch them have not read
+    yet. ``number``: counts these records; of two records of one trigger the higher number counts."""
 
     name: str
     uid: int
@@ -36,7 +36,7 @@ def key_of(progress: TriggerProgress) -> bytes:
 
 
 def key(name: str, uid: int) -> bytes:
-    """Of one trigger's record."""
+    """The key of one trigger's record."""
     return f"{name}#{uid}".encode()
 
 

@@ -1,4 +1,4 @@
-"""Rows of the log as tablets: for each message the rows and the measurements that a trigger watches."""
+"""Rows of the log as tablets: for each message, the rows and measurements that a trigger watches."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Watched(NamedTuple):
-    """What a trigger watches of one message: the device, and its series that match (none: not this one)."""
+    """What a trigger watches in one message: the device, and its matching series (may be none)."""
 
     device: str
     series: tuple[Series, ...]
 
 
 class BatchTablet(NamedTuple):
-    """One tablet: rows ``[begin, end)`` of the batch. ``message``: the index of where it comes from;
-    ``series``: an index of the batch's lists."""
+    """One tablet: rows ``[begin, end)`` of the batch. ``message``: the index of the message it comes from;
+    ``series``: an index into the batch's lists."""
 
     message: int
     device: str
@@ -37,9 +37,9 @@ class BatchTablet(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tablets in the order of their messages, over common arrays. ``times``: int64[rows], milliseconds.
+    """Tablets in the order of their messages, over shared arrays. ``times``: int64[rows], milliseconds.
     ``columns``: IoTDB's type, values[rows] (0 or NaN where there is none; text: objects), present bool[rows].
-    ``series``: (measurement, type, index of the column) by list."""
+    ``series``: lists of (measurement, type, index of the column)."""
 
     times: npt.NDArray[np.int64]
     columns: list[tuple[str, npt.NDArray[Any], Mask]]
@@ -48,10 +48,10 @@ class Batch:
 
 
 def batch_of(decoded: Decoded, watched: Sequence[Watched | None]) -> Batch | None:
-    """The tablets of these messages (None: not of a device). A row that is NULL in all that is watched is not
-    there, and a message of such rows alone fires nothing (SEMANTICS-FRONTENDS, S5).
+    """The tablets of these messages (None: the message is not of a device). A row that is NULL in everything
+    that is watched is left out, and a message with only such rows fires nothing (SEMANTICS-FRONTENDS, S5).
 
-    None: nothing is watched.
+    Returns None if nothing is watched.
     """
     lists: dict[tuple[Series, ...], int] = {}
     of_message = np.full(len(watched), -1, dtype=np.int32)

@@ -11,7 +11,7 @@ from millrace_core.model.device import Device, Series
 
 
 def read_pattern(text: str) -> Pattern:
-    """The pattern that ``str`` wrote. :raises IotdbError: for what is not one."""
+    """The pattern in a text that ``str`` wrote. :raises IotdbError: if the text is not a pattern."""
     cursor = Cursor(text)
     found = cursor.path("a path pattern", checked=False)
     cursor.finish()
@@ -19,13 +19,13 @@ def read_pattern(text: str) -> Pattern:
 
 
 class Watch:
-    """A pattern over series: ``*`` one level or a part of one, ``**`` one or more. Devices are asked for
-    again and again, so what was found is kept until the device has other series."""
+    """A pattern over series: ``*`` is one level or a part of one, ``**`` is one or more. Devices are looked
+    up again and again, so the result is kept until the device has other series."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
         *above, last = pattern.nodes
-        # as in Schema.series: the last ** means what is below a device, or devices and what is below them
+        # as in Schema.series: a final ** matches what is below a device, or devices and what is below them
         heads = [above, list(pattern.nodes)] if last == Node(MANY) else [above]
         self._devices = [text_regex(head) for head in heads if head]
         self._last = Pattern((last,))
@@ -33,7 +33,7 @@ class Watch:
         self._found: dict[str, tuple[Device, tuple[Series, ...]]] = {}
 
     def reaches(self, database: Sequence[str]) -> bool:
-        """Whether a series in a database of these nodes can match."""
+        """Whether the pattern can match a series in the database with these nodes."""
         for place, name in enumerate(database):
             if place >= len(self._pattern.nodes):
                 return False
@@ -45,7 +45,7 @@ class Watch:
         return True
 
     def series_of(self, device: Device) -> tuple[Series, ...]:
-        """The series of a device that the pattern means, by measurement."""
+        """The series of a device that the pattern matches, ordered by measurement."""
         known = self._found.get(device.name)
         if known is not None and known[0] is device:
             return known[1]

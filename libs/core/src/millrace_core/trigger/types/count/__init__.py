@@ -10,7 +10,7 @@ from millrace_core.trigger.types.count.windower import CountWindower
 from millrace_core.trigger.types.trigger_type import Measures, TriggerType
 
 MOST = (1 << 31) - 1
-"""Rows of a window."""
+"""The most rows of a window."""
 
 COUNT = TriggerType(
     spec=Count,

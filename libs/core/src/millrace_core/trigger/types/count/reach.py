@@ -1,4 +1,4 @@
-"""What a change of rows reaches under COUNT_WINDOW."""
+"""Which windows a change of rows reaches under COUNT_WINDOW."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CountReach(Reach):
 
 
 class CountedReach(Reach):
-    """All rows from the group's first one on (``origin``; None: from the first that is stored): behind a row
-    that is gone, each belongs to other windows."""
+    """All rows from the group's first one on (``origin``; None: from the first stored one), because all rows
+    after a deleted row belong to other windows."""
 
     onward = True
 

@@ -3,11 +3,11 @@
 
 The counted rows of a group have numbers 0, 1, 2, …; window ``k`` is the rows ``[k * sliding, k * sliding +
 count)``. It opens with its first row and closes with its last one, which is its end. Disorder means nothing
-to it: the clock drops late rows. What comes here as late is another row with the time of the one before, in a
-group where such rows are different ones: it counts.
+to it: the clock drops late rows. A row that still comes here as late has the same time as the row before it,
+in a group where such rows are different rows: it counts.
 
-Where deletes count (DELETE_RECALC), the rows behind a deleted one have other numbers. The memory does not
-know which they are: from there on the stored rows are counted again, from the group's first one.
+Where deletes count (DELETE_RECALC), the rows after a deleted one get other numbers. The memory does not know
+these numbers: from there on the stored rows are counted again, starting with the group's first one.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Begun(msgspec.Struct, array_like=True):
 
 
 class CountMemory(msgspec.Struct, array_like=True):
-    """How many rows have counted, the last one's time, and the open windows in order.
+    """How many rows have counted, the time of the last one, and the open windows in order.
 
-    These are at most count / sliding, rounded up. ``first``: the first row's time, if deletes count; from
-    ``lost`` on only the stored rows know the windows.
+    There are at most count / sliding open windows, rounded up. ``first``: the first row's time, if deletes
+    count. From ``lost`` on only the stored rows know the windows.
     """
 
     counted: int = 0
@@ -52,7 +52,7 @@ class CountMemory(msgspec.Struct, array_like=True):
 
 
 def any_given(columns: Sequence[str]) -> AnyExpression:
-    """That at least one of the columns is not NULL."""
+    """An expression that is true if at least one of the columns is not NULL."""
     first, *others = (Call("is_not_null", (Field(name),)) for name in columns)
     for other in others:
         first = Call("or", (first, other))
@@ -179,7 +179,7 @@ class CountWindower(Windower):
         order = np.argsort(group, kind="stable")
         group = group[order]
         start = np.concatenate((table["start"][mine], opened[1]))[order]
-        # windows of a group close in the order in which they opened
+        # the windows of a group close in the order in which they opened
         gone = np.bincount(closing, minlength=memory.count)
         first = np.searchsorted(group, group, side="left")
         closes = np.arange(len(group)) - first < gone[group]

@@ -1,8 +1,8 @@
 """EVENT_WINDOW over arrays: as :meth:`event.EventWindower.on_row`, for all groups of a batch at once.
 
-After a row that meets the end condition no window is open, whatever was before. So the rows from one such row
-(exclusive) to the next (inclusive) are a *stretch* of their own: if one of them meets the start condition,
-the first that does opens a window, and the stretch's last row closes it.
+After a row that meets the end condition no window is open, whatever came before. So the rows from one such
+row (exclusive) to the next (inclusive) form an independent *stretch*: the first of them that meets the start
+condition opens a window, and the stretch's last row closes it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ OPENED, CLOSED = 0, 1
 class EventRule:
     """``true_for`` in ticks. ``shared``: rows of equal times may be different rows. ``told``: somebody is
     told of the windows, with the values of the conditions' columns (``opens``, ``closes``). ``openings``:
-    somebody wants to know when one opens. ``retracts``: the result of a window that is open again is taken
-    back."""
+    somebody wants to know when one opens. ``retracts``: the result of a window that is open again is
+    retracted."""
 
     true_for: int = 0
     shared: bool = False
@@ -40,7 +40,7 @@ class EventRule:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns whose values are told."""
+        """The columns whose values are part of the notifications."""
         return tuple(dict.fromkeys((*self.opens, *self.closes))) if self.told else ()
 
     def opening(self, cells: Any) -> Detail:
@@ -63,8 +63,9 @@ def _condition(index: int, names: tuple[str, ...], cells: Any) -> Detail:
 class _Windows:
     """Windows that were open before the batch (``open_row`` -1) or open in it, in order.
 
-    ``begin``: the first row in the batch; ``end``: behind the last one; ``closes``: whether that closes it.
-    ``earlier``: rows before the batch; ``cells``: of the opening rows, where somebody is told.
+    ``begin``: the first row in the batch; ``end``: one past the last; ``closes``: whether the last one closes
+    the window. ``earlier``: the number of rows before the batch; ``cells``: those of the opening rows, if
+    somebody is told.
     """
 
     group: Ints
@@ -81,7 +82,8 @@ class _Windows:
 def in_order(
     rule: EventRule, most_kept: int, memory: Columns, evaluated: Evaluated, columns: dict[str, Array]
 ) -> Occurrences:
-    """Some rows in order, none of which may be another version of an earlier one; the memories move on.
+    """Evaluate rows that come in order, none of which may be another version of an earlier one, and update
+    the memories.
 
     ``columns``: the values of ``rule.names``.
     """
@@ -111,12 +113,12 @@ def _windows(
     ends, starts = np.flatnonzero(flags & END), np.flatnonzero(flags & START)
     touched = group[heads]
     going = heads[memory.singles["start"][touched] != NEVER]
-    # a window that goes on is as if it began right before the group's first row
+    # a window that goes on is treated as if it began right before the group's first row
     place = np.concatenate((2 * going - 1, 2 * starts))
     order = np.argsort(place, kind="stable")
     row = np.concatenate((going, starts))[order]
     new = np.concatenate((np.zeros(len(going), dtype=bool), np.ones(len(starts), dtype=bool)))[order]
-    # the first of each stretch opens
+    # the first start row of each stretch opens a window
     stretch = np.searchsorted(ends, row)
     other = (stretch[1:] != stretch[:-1]) | (group[row[1:]] != group[row[:-1]])
     first = np.flatnonzero(np.append(True, other)[: len(row)])
@@ -145,7 +147,8 @@ def _cells(columns: dict[str, Array], rows: Ints) -> Array:
 
 
 def _open(rule: EventRule, evaluated: Evaluated, windows: _Windows) -> Ints:
-    """The row that takes each window to ``true_for``, -1 if none does (or it was told of before)."""
+    """The row with which each window lasts ``true_for``, -1 if there is none (or the window was told of
+    before)."""
     if not rule.true_for:
         return windows.open_row
     rows, places = np.arange(len(evaluated.group)), (windows.begin, windows.end)
@@ -184,7 +187,7 @@ def _remember(
     singles, touched = memory.singles, evaluated.group[heads]
     tails = np.append(heads[1:], len(evaluated.group))
     singles["last"][touched] = evaluated.ts[tails - 1]
-    # of several assignments to one group the last window's stays
+    # if one group is assigned several times, the last window's value stays
     closed = np.flatnonzero(windows.closes)
     closed = closed[np.append(windows.group[closed][1:] != windows.group[closed][:-1], True)[: len(closed)]]
     owner = windows.group[closed]
@@ -216,7 +219,7 @@ def _remember(
 
 
 def _newest(rows: Ints, since: Ints, tails: Ints, most: int) -> Ints:
-    """Of these places the last ones in each ``[since, tail)``: one more than are kept, so that the newest
+    """The last of these places in each ``[since, tail)``: one more than are kept, so that the newest
     forgotten one is known."""
     low, high = np.searchsorted(rows, since), np.searchsorted(rows, tails)
     low = np.maximum(low, high - most - 1)

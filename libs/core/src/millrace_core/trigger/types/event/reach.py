@@ -1,4 +1,4 @@
-"""What a change of rows reaches under EVENT_WINDOW."""
+"""Which windows a change of rows reaches under EVENT_WINDOW."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from millrace_core.trigger.types.reach import Reach, Stretch
 
 
 class EventReach(Reach):
-    """From a closing row before the range to one behind it: whatever was before, no window is open there."""
+    """From a closing row before the range to one after it: at such a row no window is open, whatever came
+    before."""
 
     def span(self, first: int, last: int) -> tuple[int, int]:
         return first, last

@@ -2,13 +2,13 @@
 
 A window opens with the first row that meets the start condition and closes with the first one from there on
 that meets the end condition: the same row may do both. A row that closes an open window never opens the next.
-Further start rows change nothing, rows that meet neither are counted. TRUE_FOR drops windows whose
-end - start is shorter; a window is told as opened with the row that takes it there.
+Further start rows change nothing; rows that meet neither condition are counted. TRUE_FOR drops windows whose
+end - start is shorter; a window is told as opened with the row that makes it long enough.
 
 Late rows. The memory keeps the rows since the last closed window that meet a condition; no other row moves a
-window. A late row behind that window cuts them again: it may open a window earlier, or close one. A row at or
-before the last closed window's end changes closed windows: REDO. If that row is the window's closing one, and
-closes it no more, the window is open again.
+window. For a late row after that window, these rows are cut again: it may open a window earlier, or close
+one. A row at or before the last closed window's end changes closed windows: REDO. If that row is the window's
+closing one and no longer closes it, the window is open again.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ from millrace_core.trigger.types.windower import Span, Windower
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 CELL = "cell "
-"""Before a column's name in the name of the signal that reads it: no condition is called so."""
+"""The prefix that makes a signal's name from the name of the column that it reads: no condition has such a
+name."""
 
 
 class EventRow(msgspec.Struct, array_like=True):
-    """A row that meets a condition. ``flags``: which; ``cells``: its values of the conditions' columns, where
+    """A row that meets a condition. ``flags``: which; ``cells``: its values in the conditions' columns, if
     somebody is told of them."""
 
     ts: int
@@ -66,9 +67,9 @@ class EventMemory(msgspec.Struct, array_like=True):
     """The open window's ``start`` (NEVER: none is open), the number of its ``rows``, whether its opening was
     ``told``, the opening row's ``cells``. ``last``: the newest row evaluated.
 
-    ``closed_start``: of the last closed window, where it is known; ``floor``: rows up to here are not in
-    ``kept``: that window's last row, or later ones that were forgotten. ``redo``: the earliest late row among
-    these in the open window.
+    ``closed_start``: the start of the last closed window, if it is known. ``floor``: rows up to this time are
+    not in ``kept``: it is the time of that window's last row, or of the newest forgotten one. ``redo``: the
+    earliest late row among the forgotten rows of the open window.
     """
 
     start: int = NEVER
@@ -83,8 +84,8 @@ class EventMemory(msgspec.Struct, array_like=True):
 
 
 TOLD, UNKNOWN = 1, 2
-"""Of :attr:`EventMemory.told`. UNKNOWN: deleted rows may have been the window's; nothing more is told of it,
-and what closes is cut again from the stored rows."""
+"""Values of :attr:`EventMemory.told`. UNKNOWN: deleted rows may have belonged to the window; nothing more is
+told of it, and what closes is cut again from the stored rows."""
 
 
 class EventWindower(Windower):
@@ -132,7 +133,7 @@ class EventWindower(Windower):
         memory.start, memory.rows, memory.told, memory.cells = NEVER, 0, 0, None
 
     def _reach(self, memory: EventMemory) -> Iterator[Occurrence]:
-        """The open window reaches the newest row: it is told as opened if that is long enough."""
+        """The open window reaches the newest row: it is told as opened if it is now long enough."""
         if memory.told or memory.last - memory.start < self.rule.true_for:
             return
         memory.told = TOLD
@@ -160,7 +161,7 @@ class EventWindower(Windower):
             return False
         if ts <= memory.floor:
             return True
-        # the window that it would open has closed if a row behind it has met the end condition
+        # the window that it would open has closed if a later row has met the end condition
         closed = flags & END or any(one.flags & END for one in memory.kept if one.ts > ts)
         return bool(flags & START and closed)
 
@@ -171,7 +172,7 @@ class EventWindower(Windower):
             self._lose(memory, first)
 
     def _lose(self, memory: EventMemory, since: int) -> None:
-        """Which window is open now, only the stored rows know; it may have begun before ``since``."""
+        """From now on only the stored rows know which window is open; it may have begun before ``since``."""
         open_ = memory.start != NEVER
         memory.redo = min(memory.redo, since, memory.start if open_ else since)
         memory.start = memory.start if open_ else since
@@ -197,9 +198,9 @@ class EventWindower(Windower):
                 if flags or ts <= memory.closed_start:
                     memory.closed_start = NEVER
                 return
-            # the closing row closes no more
+            # the closing row no longer closes
             if ts == memory.closed_start:
-                # nor is anything before it shut off from what follows
+                # it was the window's only row: nothing before it is now separated from what follows
                 yield redo(ts, ts)
                 self._lose(memory, ts)
                 return
@@ -232,19 +233,19 @@ class EventWindower(Windower):
         return memory.start != NEVER and memory.start <= memory.floor
 
     def _forgotten(self, memory: EventMemory, ts: int, flags: int) -> Iterator[Occurrence]:
-        """A late row among or before those of the open window that are not kept."""
+        """A late row among the open window's forgotten rows, or before them."""
         if ts < memory.start:
             yield redo(ts, ts)
         else:
             memory.rows = UNSURE
-        # before it lies perhaps the row that closed another window, and now closes it no more
+        # a row at or before the start may have closed an earlier window, and may no longer close it
         if flags & END or ts <= memory.start:
             memory.redo = min(memory.redo, ts)
 
     def _cut_again(
         self, memory: EventMemory, kept: list[EventRow], told: dict[int, int], start: int
     ) -> Iterator[Occurrence]:
-        """The windows behind ``floor`` are cut again; ``start``: one that is open there."""
+        """Cut the windows after ``floor`` again; ``start``: that of a window that is open there."""
         rule, cells, closed = self.rule, memory.cells if start == memory.start else None, list[Cut]()
         for row in kept:
             if start == NEVER and row.flags & START:
@@ -292,7 +293,7 @@ class EventWindower(Windower):
     # ------------------------------------------------------------------ over arrays
 
     def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
-        """Groups without late rows all at once, the others row by row."""
+        """Evaluate groups without late rows all at once, the others row by row."""
         special = memory.singles["redo"] != ALWAYS
         special[evaluated.group[evaluated.unsure]] = True
         plain, odd = split(evaluated, special)

@@ -22,11 +22,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class IntervalGrid:
-    """Window 0 starts at ``offset``, each next one ``sliding`` later (seed 000).
+    """Window 0 starts at ``offset``, and each further one ``sliding`` later (seed 000).
 
-    ``interval`` and ``sliding`` are counted in ticks, or, where ``month`` is set (to the ticks of a
-    millisecond), in months of the calendar; ``offset`` in ticks. ``where``: whose clock shows days and
-    months. ``second``: the ticks of one, where these are not UTC's.
+    ``interval`` and ``sliding`` are counted in ticks, or in months of the calendar if ``month`` is set (to
+    the ticks of a millisecond); ``offset`` is in ticks. ``where``: the zone whose clock defines days and
+    months. ``second``: the ticks of a second if that zone is not UTC, else 0.
     """
 
     interval: int
@@ -46,14 +46,14 @@ class IntervalGrid:
             months = _months(trigger.interval), _months(trigger.sliding)
             return IntervalGrid(*months, offset, per_second // 1000, where, second)
         interval, sliding = ticks(trigger.interval, precision), ticks(trigger.sliding, precision)
-        # days are those of a clock; what slides by less would begin twice where it is put forward
+        # days are those of a local clock; windows that slide by less would begin twice when it is put forward
         if {trigger.interval.unit, trigger.sliding.unit} <= {"d", "w"}:
             return IntervalGrid(interval, sliding, offset, 0, where, second)
         return IntervalGrid(interval, sliding, offset)
 
     @property
     def overlap(self) -> int:
-        """How many windows contain a row, at most."""
+        """How many windows can contain a row, at most."""
         return -(-self.interval // self.sliding)
 
     @overload
@@ -61,7 +61,8 @@ class IntervalGrid:
     @overload
     def last(self, ts: Ints) -> Ints: ...
     def last(self, ts: int | Ints) -> int | Ints:
-        """The last window that starts at or before ``ts``; where windows leave gaps it may end before."""
+        """The last window that starts at or before ``ts``; if windows leave gaps, it may end before
+        ``ts``."""
         found = self._position(ts) // self.sliding
         return self._moved(found, ts, self.start) if self.second else found
 
@@ -91,8 +92,8 @@ class IntervalGrid:
         return self._time(window * self.sliding + self.interval)
 
     def _moved(self, window: int | Ints, ts: int | Ints, edge: Callable[[Ints], Ints]) -> int | Ints:
-        """The last window whose ``edge`` is not after ``ts``, from one near it: clocks are changed by hours,
-        and by a day where the date line moved."""
+        """The last window whose ``edge`` is not after ``ts``, starting the search from one nearby: clocks are
+        changed by hours, or by a day where the date line moved."""
         found, times = np.atleast_1d(np.asarray(window)), np.atleast_1d(np.asarray(ts))
         while (late := edge(found) > times).any():
             found = found - late
@@ -101,7 +102,7 @@ class IntervalGrid:
         return found if isinstance(ts, np.ndarray) else int(found[0])
 
     def _position(self, ts: int | Ints) -> int | Ints:
-        """How many ticks, or whole months, lie between the offset and ``ts``, by UTC's clock."""
+        """How many ticks, or whole months, lie between the offset and ``ts`` on UTC's clock."""
         if not self.month:
             return ts - self.offset
         ms = np.floor_divide(np.asarray(ts) - self.offset, self.month)
@@ -119,7 +120,7 @@ class IntervalGrid:
         return found if isinstance(position, np.ndarray) else int(found)
 
     def _instant(self, clock: Ints) -> Ints:
-        """When the clock shows these, in ticks."""
+        """When the local clock shows these readings, in ticks."""
         readings, place = np.unique(clock, return_inverse=True)
         seconds, parts = np.divmod(readings, self.second)
         instants = np.array([on_clock(self.where, second) for second in seconds.tolist()], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What a change of rows reaches under INTERVAL."""
+"""Which windows a change of rows reaches under INTERVAL."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from millrace_core.trigger.types.reach import Reach, Stretch
 
 
 class IntervalReach(Reach):
-    """Whole windows. Empty ones are told from the group's first window on; where nobody knows that, only
-    behind a row, so there must be one before."""
+    """Whole windows. Empty windows are told from the group's first window on. If that window is not known,
+    they are told only after a row, so the rows that are read must include one before the range."""
 
     def __init__(self, grid: IntervalGrid, empty: bool, origin: int | None = None) -> None:
         """``empty``: windows without rows fire too; ``origin``: where the group's first window starts."""

@@ -7,7 +7,7 @@ from millrace_core.trigger.types.arguments import Arguments, Quote, bad, call
 from millrace_core.trigger.types.interval.spec import Interval
 
 MOST_OVERLAPPING = 10_000
-"""The most windows that a row may lie in: each row opens or extends all of them."""
+"""The most windows that a row may lie in, because each row opens or extends all of them."""
 
 
 def read(given: Arguments) -> Interval:

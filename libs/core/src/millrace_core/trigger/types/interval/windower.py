@@ -1,8 +1,8 @@
 """INTERVAL: windows of fixed length at fixed distances, empty ones included (seed 000; SEMANTICS, "Windows").
 
 A window ``[start, end)`` opens with the first row evaluated in it and closes when T >= end. From the first
-row of a group on every window closes, empty ones too (an empty one opens with its closing). A late row
-changes the windows still open, and closed ones are recalculated.
+row of a group on every window closes, empty ones too (an empty one is told as opened when it closes). A late
+row changes windows that are still open; closed ones are recalculated.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from millrace_core.trigger.types.windower import NEVER_CALM, WAITS_FOR_ROW, Span
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 MOST_EMPTY = 100_000
-"""Empty windows further back than this many windows from where one move of T ends are left out, and counted:
-one row with a wild time (years ahead) must not fire billions of empty windows."""
+"""When T moves, only this many windows before its new position may fire empty; further empty windows are left
+out and counted. One row with a wrong time, years ahead, must not fire billions of empty windows."""
 
 
 NONE = (1 << 63) - 1
 """No window yet."""
 LOST = 2
-"""Of :attr:`Filled.unsure`."""
+"""A value of :attr:`Filled.unsure`."""
 
 
 class Filled(msgspec.Struct, array_like=True):
-    """A window with rows; ``unsure``: 1 where ``rows`` may count one row twice, LOST where only the stored
-    rows know whether there is any: some were deleted, or came of which the trigger does not know all."""
+    """A window with rows. ``unsure``: 1 if ``rows`` may count one row twice; LOST if only the stored rows
+    know whether there are any, because some were deleted, or some came that the trigger knows only in
+    part."""
 
     window: int
     rows: int
@@ -62,7 +63,7 @@ class IntervalMemory(msgspec.Struct, array_like=True):
 
 @dataclass(slots=True)
 class _Windows:
-    """Windows that got rows: in a batch, or before it (``step`` -1); one entry or more for each."""
+    """Windows that got rows, in a batch or before it (``step`` -1); one or more entries for each."""
 
     group: Ints
     window: Ints
@@ -100,7 +101,7 @@ class IntervalWindower(Windower):
                 yield self._occur(CLOSE, window, -1, RECALC)
 
     def on_late_in_open(self, memory: IntervalMemory, row: Row, before: int) -> Iterable[Occurrence] | None:
-        """With SLIDING it may count in some of its windows and not in others."""
+        """With SLIDING, the row may count in some of its windows and not in others."""
         first, last = self.grid.unclosed(row.ts), self.grid.last(row.ts)
         closed = self.grid.unclosed(before)
         if first <= last < closed:
@@ -142,12 +143,12 @@ class IntervalWindower(Windower):
             memory.first = min(memory.first, window)
             if all(open_.window != window for open_ in memory.open):
                 opened = list(self._add(memory, window, unsure=True))
-                # it fires without rows too
+                # with ``empty`` the window fires even without rows
                 yield from opened if self.empty else []
         yield from self.on_delete(memory, ts, ts)
 
     def origin_of(self, memory: IntervalMemory) -> int | None:
-        """Where its first window starts: from there on all have fired, if empty ones do."""
+        """Where the group's first window starts: from there on all windows have fired, if empty ones do."""
         return self.grid.start(memory.first) if self.empty and memory.first != NONE else None
 
     def so_far(self, memory: IntervalMemory) -> Iterator[SoFar]:
@@ -167,7 +168,8 @@ class IntervalWindower(Windower):
         return open_, [WAITS_FOR_ROW]
 
     def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
-        """While all groups are in one window: no row touches a closed one, and T stays before its end."""
+        """The span of the one window that all groups are in: no row in it touches a closed window, and T
+        stays before its end."""
         window = self.grid.unclosed(until)
         only = int(window[0])
         if (window != only).any():
@@ -178,7 +180,7 @@ class IntervalWindower(Windower):
         return IntervalReach(self.grid, self.empty, origin)
 
     def skipped(self, memory: IntervalMemory, before: int, now: int) -> int:
-        """Empty windows that this move of T leaves out."""
+        """The number of empty windows that this move of T leaves out."""
         first, end = self.grid.unclosed(before), self.grid.unclosed(now) - self.most_empty
         if not self.empty or end <= first:
             return 0
@@ -199,14 +201,14 @@ class IntervalWindower(Windower):
         return Occurrence(kind, start, self.grid.end(window), rownum, cause)
 
     def _redo(self, window: int) -> Occurrence:
-        """Whether rows are left in it, the stored rows know."""
+        """Have the window cut again: only the stored rows know whether it still has rows."""
         start = self.grid.start(window)
         return Occurrence(REDO, start, self.grid.end(window) - 1, -1, RECALC)
 
     # ------------------------------------------------------------------ the same over arrays
 
     def unused(self, evaluated: Evaluated) -> dict[str, int]:
-        """Rows that lie in no window: SLIDING is larger than INTERVAL."""
+        """Counts the rows that lie in no window, because SLIDING is larger than INTERVAL."""
         if self.grid.sliding <= self.grid.interval:
             return {}
         return {"in_gap": int((self.grid.last(evaluated.ts) < self.grid.unclosed(evaluated.ts)).sum())}
@@ -260,8 +262,8 @@ class IntervalWindower(Windower):
     def _close(self, groups: int, windows: _Windows, moves: Moves, found: list[Occurrences]) -> Bools:
         """Which of the windows close; their closings, and those of empty ones, are added to ``found``.
 
-        All windows that the moves close, group after group, are numbered: a window's number says which move
-        closed it without a search through windows (there may be very many).
+        All windows that the moves close are numbered, group after group. A window's number then shows which
+        move closed it, without a search through the windows (there may be very many).
         """
         first, end = self.grid.unclosed(moves.before), self.grid.unclosed(moves.now)
         some = end > first
@@ -292,7 +294,7 @@ class IntervalWindower(Windower):
     def _empty(
         self, moves: tuple[Ints, Ints, Ints, Ints], move: Ints, window: Ints
     ) -> tuple[Occurrences, Occurrences]:
-        """Opening and closing of the windows that moves (group, step, first, end) close without rows.
+        """Openings and closings of the windows without rows that moves (group, step, first, end) close.
 
         ``window[i]``, closed by move ``move[i]``, has rows.
         """
@@ -324,7 +326,8 @@ class IntervalWindower(Windower):
 
 
 def _corrections(evaluated: Evaluated, reaches: Bools) -> Occurrences:
-    """Of late rows that reach windows which have closed: these change if the rows have rewritten others."""
+    """Corrections for late rows that reach closed windows: these windows change if the rows have rewritten
+    others."""
     mine = evaluated.late & reaches
     ts = evaluated.ts[mine]
     found = Occurrences.of(evaluated.group[mine], evaluated.step[mine], CORRECT, ts, ts, -1, RECALC)
@@ -333,7 +336,7 @@ def _corrections(evaluated: Evaluated, reaches: Bools) -> Occurrences:
 
 
 def _runs(evaluated: Evaluated, window: Ints, inside: Bools) -> _Windows:
-    """Rows that follow each other in one window, counted."""
+    """Counts rows that follow each other in the same window."""
     whole = inside.all()
     group, step = (
         (evaluated.group, evaluated.step) if whole else (evaluated.group[inside], evaluated.step[inside])
@@ -349,7 +352,7 @@ def _runs(evaluated: Evaluated, window: Ints, inside: Bools) -> _Windows:
 
 
 def _merge(parts: list[_Windows]) -> _Windows:
-    """One entry for each window; its step is its first."""
+    """One entry for each window, with the step of its first row."""
     group, window, step, rows, unsure = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("group", "window", "step", "rows", "unsure")

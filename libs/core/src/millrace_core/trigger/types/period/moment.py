@@ -1,4 +1,4 @@
-"""What an event of PERIOD says to the query."""
+"""What an event of PERIOD gives to the query."""
 
 from __future__ import annotations
 

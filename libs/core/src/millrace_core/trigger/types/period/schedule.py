@@ -10,7 +10,7 @@ from millrace_core.trigger.types.period.spec import Period
 
 def schedule_of(spec: StreamSpec) -> Schedule:
     """The planned instants of a PERIOD stream, in ns; periods of a day or more are counted from the day on
-    which it was made.
+    which the stream was created.
 
     :raises MillraceError: INVALID_VALUE for months and years, or an unknown time zone.
     """

@@ -1,4 +1,5 @@
-"""Rows themselves trigger, without a window: each has results of its own (seed 002). No clause says so."""
+"""Rows themselves trigger, without a window: each has its own results (seed 002). There is no clause for
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of rows reaches where rows have no windows."""
+"""What a change of rows reaches if rows have no windows."""
 
 from __future__ import annotations
 

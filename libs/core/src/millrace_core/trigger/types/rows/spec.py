@@ -8,4 +8,4 @@ from millrace_core.model.triggers import Trigger
 
 
 class EveryRow(Trigger, msgspec.Struct, frozen=True, tag_field="type", tag="EveryRow"):
-    """Of a stream without a window."""
+    """The trigger of a stream without a window."""

@@ -1,9 +1,9 @@
-"""Rows themselves trigger, without a window: each has results of its own, under its own time (seed 002).
+"""Rows themselves trigger, without a window: each has its own results, under its own time (seed 002).
 
 The rows of a group that come in order in one batch are told of together, as one closing from the first of
-them to the last: whatever lies between is calculated again, and overwrites itself. Late rows (and rows that
-are written again) are told of in the same way, apart from these. Rows that are deleted, or that PRE_FILTER
-leaves out when they are written again, take their results along. Nothing stays open, so nothing is kept.
+them to the last: any older rows in between are calculated again, and overwrite their results. Late rows (and
+rows that are written again) are told of in the same way, but separately. If a row is deleted, or PRE_FILTER
+leaves it out when it is written again, its results are removed. Nothing stays open, so nothing is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RowsWindower(Windower):
     def on_delete(self, memory: Any, first: int, last: int) -> Iterator[Occurrence]:
         yield Occurrence(RETRACT, first, last, -1)
         if self.shared:
-            # of several rows of one time one may have gone
+            # perhaps only one of several rows of the same time is gone
             yield Occurrence(CLOSE, first, last, -1)
 
     def on_unknown(self, memory: Any, ts: int, now: int) -> Iterator[Occurrence]:

@@ -1,4 +1,4 @@
-"""What a change of rows reaches under SESSION."""
+"""Which windows a change of rows reaches under SESSION."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millrace_core.trigger.types.reach import Reach, Stretch
 
 
 class SessionReach(Reach):
-    """To a gap on both sides."""
+    """From a gap before the range to a gap after it."""
 
     def __init__(self, gap: int) -> None:
         self.gap = gap

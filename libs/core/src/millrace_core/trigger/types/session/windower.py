@@ -1,14 +1,14 @@
 """SESSION: rows that lie no further apart than a gap (seed 000; SEMANTICS, "Windows").
 
-A session opens with its first row and closes when T > last row + gap: a row that lies exactly the gap behind
-still belongs to it. Its end is its last row.
+A session opens with its first row and closes when T > last row + gap: a row that lies exactly the gap after
+it still belongs to it. Its end is its last row.
 
-Late rows. One that touches the open session goes into it: its start may move, or the closed session before
-it may join it. One that touches closed sessions alone, or makes a new one among them, has the sessions in a
-gap's reach cut again from the stored rows (REDO). For that a group remembers its open session and the closed
-session next before it. Where late rows reach further back than that, the start of a session is *vague*: one
-that nobody remembers may belong to it. A vague session is told neither as opened nor by MAX_DELAY, and
-instead of closing it is cut again from the stored rows, which know.
+Late rows. A late row that touches the open session joins it: the session's start may move, or the closed
+session before it may be merged with it. If a late row touches only closed sessions, or makes a new one among
+them, the sessions within a gap of it are cut again from the stored rows (REDO). For this a group remembers
+its open session and the closed session right before it. If late rows reach further back than that, the start
+of a session is *vague*: a forgotten session may belong to it. A vague session is not told as opened, nor by
+MAX_DELAY, and instead of closing it is cut again from the stored rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SessionMemory(msgspec.Struct, array_like=True):
     """The open session ``[start, last]``; ``rows`` 0: none is open.
 
     ``again``: it has closed before, with this start. ``unsure``: ``rows`` may count one row twice.
-    ``closed``: whether ``[closed_start, closed_end]`` is the closed session next before the open one.
+    ``closed``: whether ``[closed_start, closed_end]`` is the closed session right before the open one.
     ``older``: whether there were closed sessions before these.
     """
 
@@ -79,8 +79,8 @@ class SessionWindower(Windower):
     memory = SessionMemory
 
     def __init__(self, gap: int, retracts: bool = False) -> None:
-        """``retracts``: the result of a session that is open again is taken back."""
-        # no two times lie further apart; and a time plus the gap stays within 64 bits
+        """``retracts``: the result of a session that is open again is retracted."""
+        # no two times lie further apart than RANGE, and a time plus the gap stays within 64 bits
         self.gap = min(gap, RANGE)
         self.retracts = retracts
 
@@ -119,7 +119,8 @@ class SessionWindower(Windower):
         yield Occurrence(REDO, first - self.gap, last + self.gap, -1, RECALC)
 
     def on_unknown(self, memory: SessionMemory, ts: int, now: int) -> Iterator[Occurrence]:
-        """As if it were there, but that nobody is told: what it makes or touches is vague."""
+        """Treated as if the row existed, except that nobody is told: sessions that it opens or touches are
+        vague."""
         touches = memory.rows and ts >= memory.start - self.gap
         if not touches and (memory.rows or ts + self.gap < now):
             self._among_closed(memory, ts)
@@ -143,15 +144,15 @@ class SessionWindower(Windower):
     def waits(self, memory: SessionMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
         if not memory.rows:
             return [], [WAITS_FOR_ROW]
-        # T must lie behind last + gap: a row exactly there still belongs to the session
+        # T must lie after last + gap: a row exactly there still belongs to the session
         waits = [Wait("row_at", memory.last + self.gap + 1 + watermark)]
         if memory.vague:
             waits.append(Wait("again"))
         return [OpenWindow(memory.start, memory.last, _rownum(memory), waits)], [WAITS_FOR_ROW]
 
     def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
-        """Behind all that has closed, within a gap of each open session's last row, and of each other: a
-        table that is new must not close a session of its own."""
+        """The span after all that has closed and within a gap of each open session's last row. It is no wider
+        than a gap, so that not even a new table can close a session of its own."""
         now = {name: array[seen] for name, array in memory.singles.items()}
         is_open = now["rows"] > 0
         first = int(np.where(is_open, now["start"], until + 1).max())
@@ -185,7 +186,8 @@ class SessionWindower(Windower):
         memory.closed_vague = memory.vague
 
     def _into_open(self, memory: SessionMemory, ts: int) -> Iterator[Occurrence]:
-        """T <= last + gap while a session is open, so the row cannot lie too far behind it."""
+        """A late row joins the open session. T <= last + gap while a session is open, so the row cannot lie
+        too far after it."""
         start, vague, again = memory.start, memory.vague, memory.again
         if memory.closed and ts <= memory.closed_end + self.gap:
             start, vague, again = memory.closed_start, memory.closed_vague, 1
@@ -206,7 +208,8 @@ class SessionWindower(Windower):
         memory.unsure = 1
 
     def _at_the_edge(self, memory: SessionMemory, row: Row) -> Iterator[Occurrence]:
-        """No session is open, but this row's is not over: it opens one, or the last one again."""
+        """No session is open, but the one of this row is not over: the row opens a session, or the last one
+        again."""
         again = memory.closed and row.ts <= memory.closed_end + self.gap
         opened = self._open(memory, row)
         if not again:
@@ -224,7 +227,7 @@ class SessionWindower(Windower):
             yield Occurrence(RETRACT, start, start, -1)
 
     def _among_closed(self, memory: SessionMemory, ts: int) -> None:
-        """The memory of the closed session next before the open one, after this row."""
+        """Update the memory of the closed session right before the open one with this row."""
         if not memory.closed:
             if not memory.older:
                 memory.closed, memory.closed_start, memory.closed_end, memory.closed_vague = 1, ts, ts, 0
@@ -242,7 +245,7 @@ class SessionWindower(Windower):
     # ------------------------------------------------------------------ the same over arrays
 
     def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
-        """Groups in which a late row changes a session go by the definition, the others over arrays."""
+        """Evaluate groups in which a late row changes a session by the definition, the others over arrays."""
         sessions, wild = self._sessions(memory, evaluated)
         if not wild.any():
             return self._close_all(memory, sessions, evaluated.moves)
@@ -252,7 +255,8 @@ class SessionWindower(Windower):
         return Occurrences.join((by_hand, self._close_all(memory, sessions, rest.moves)))
 
     def _sessions(self, memory: Columns, evaluated: Evaluated) -> tuple[_Sessions, Bools]:
-        """The sessions of the groups with rows or moves; and, by group, whether a late row changes one."""
+        """The sessions of the groups with rows or moves, and, by group, whether a late row changes a
+        session."""
         timely = ~evaluated.late
         every = timely.all()
         rows = slice(None) if every else np.flatnonzero(timely)
@@ -262,7 +266,7 @@ class SessionWindower(Windower):
             evaluated.step[rows],
             evaluated.unsure[rows],
         )
-        # a session that was open stands before its group's rows, as if it were one
+        # a session that was open is placed before its group's rows, as if it were a row
         touched = np.zeros(memory.count, dtype=bool)
         touched[evaluated.group] = True
         touched[evaluated.moves.group] = True
@@ -301,16 +305,17 @@ class SessionWindower(Windower):
         return found, wild
 
     def _inside(self, evaluated: Evaluated, late: Ints, start: Ints, last: Ints) -> Bools:
-        """Which late rows (their places) lie inside the session before them, which is open when they come.
+        """Which of the ``late`` rows (given by place) lie inside the session before them, if it is open when
+        they come.
 
-        ``last``: its last row then, NEVER if the group has had no session.
+        ``last``: the session's last row at that time, NEVER if the group has had no session.
         """
         time, t = evaluated.ts[late], evaluated.before[late]
         inside: Bools = (last != NEVER) & (start <= time) & (time <= last) & (t <= last + self.gap)
         return inside
 
     def _close_all(self, memory: Columns, found: _Sessions, moves: Moves) -> Occurrences:
-        """Openings and closings of these sessions, which the memory takes over."""
+        """Openings and closings of these sessions; the memory is updated with them."""
         move, closing = _first_beyond(moves, found.group, found.last + self.gap)
         fresh = found.step >= 0
         begun = found.start[fresh]
@@ -337,9 +342,9 @@ def _begins(group: Ints, ts: Ints, gap: int) -> Bools:
 
 
 def _first_beyond(moves: Moves, group: Ints, limit: Ints) -> tuple[Ints, Bools]:
-    """The first move of each group that takes T beyond the limit; and whether there is one.
+    """The first move of each group that takes T beyond the limit, and whether there is one.
 
-    A search by halves for all at once: within a group T only grows.
+    A binary search for all groups at once: within a group T only grows.
     """
     low = np.searchsorted(moves.group, group, side="left")
     high = end = np.searchsorted(moves.group, group, side="right")
@@ -362,7 +367,7 @@ def _remember(memory: Columns, found: _Sessions, closing: Bools) -> None:
         singles[name][group] = getattr(found, name)[last]
     singles["rows"][group] = np.where(closing, 0, found.rows)[last]
     singles["again"][group] &= found.step[last] < 0
-    # all sessions of a group close, but perhaps the last one
+    # all sessions of a group close, except perhaps the last one
     nearest = closing & np.append((found.group[1:] != found.group[:-1]) | ~closing[1:], True)
     group = found.group[nearest]
     several = np.bincount(found.group[closing], minlength=memory.count)[group] > 1

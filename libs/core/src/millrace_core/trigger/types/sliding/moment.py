@@ -1,4 +1,4 @@
-"""What an event of SLIDING says to the query."""
+"""What an event of SLIDING gives to the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of rows reaches under SLIDING."""
+"""Which instants a change of rows reaches under SLIDING."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from millrace_core.trigger.types.reach import Reach, Stretch
 
 
 class SlidingReach(Reach):
-    """Instants, each with the rows since the one before."""
+    """Instants, each with the rows since the instant before it."""
 
     fixed = True
 
     def __init__(self, at_or_before: Callable[[int], int], after: Callable[[int], int], empty: bool) -> None:
-        """The last instant up to a time, the first one behind it; ``empty``: those without rows fire too."""
+        """``at_or_before``: the last instant up to a time; ``after``: the first one after it; ``empty``:
+        instants without rows fire too."""
         self.at_or_before, self.after, self.empty = at_or_before, after, empty
 
     def span(self, first: int, last: int) -> tuple[int, int]:

@@ -1,12 +1,12 @@
 """SLIDING: instants at fixed distances of event time (seed 000; SEMANTICS, "Windows").
 
-An instant fires when T reaches it, and owns the rows after the instant before it up to its own time.
-A group begins with its first evaluated row: if that lies on an instant, the instant fires at once. From
-there on instants without rows fire too. Slides of a day or more are counted from the midnight of that row's
-day, so each group has instants of its own: any of them (its *origin*) tells all others.
+An instant fires when T reaches it, and owns the rows after the instant before it up to its own time. A group
+begins with its first evaluated row: if that lies on an instant, the instant fires at once. From there on
+instants without rows fire too. Slides of a day or more are counted from the midnight of that row's day, so
+each group has its own instants: any one of them (its *origin*) determines all others.
 
-Late rows count for nothing (the clock drops and counts them; one at T itself, in a group of several tables,
-may be another row and counts while its instant has not fired).
+Late rows have no effect: the clock drops and counts them. Only a row at T itself, in a group of several
+tables, may be another row: it counts as long as its instant has not fired.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from millrace_core.trigger.types.windower import NEVER_CALM, WAITS_FOR_ROW, Span
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 MOST_EMPTY = 100_000
-"""Instants without rows further back than this many periods from where one move of T ends are left out, and
-counted: one row with a wild time (years ahead) must not fire billions of them."""
+"""When T moves, instants without rows fire only within this many periods before its new position; further
+ones are left out and counted. One row with a wrong time, years ahead, must not fire billions of them."""
 
 
 class Share(msgspec.Struct, array_like=True):
-    """The rows that an instant to come owns so far; ``unsure``: ``rows`` may count one row twice."""
+    """The rows that a future instant owns so far; ``unsure``: ``rows`` may count one row twice."""
 
     instant: int
     rows: int
@@ -43,8 +43,8 @@ class Share(msgspec.Struct, array_like=True):
 
 
 class SlidingMemory(msgspec.Struct, array_like=True):
-    """``past``: the last instant that T has reached (in the beginning the one before the first row's);
-    ``shares``: of instants behind it, in order."""
+    """``past``: the last instant that T has reached (at first the one before the first row's instant).
+    ``shares``: those of later instants, in order."""
 
     past: int = NEVER
     shares: list[Share] = []
@@ -60,8 +60,8 @@ class _Fired:
 
 
 class SlidingWindower(Windower):
-    """Instants of a :class:`Schedule` in ticks of event time; ``origin``: from which all groups count slides
-    of a day or more, None: each from its first row's day."""
+    """Instants of a :class:`Schedule` in ticks of event time. ``origin``: where all groups begin to count
+    slides of a day or more; None: each group begins with its first row's day."""
 
     memory = SlidingMemory
 
@@ -92,7 +92,7 @@ class SlidingWindower(Windower):
         return memory.past if self.counts_by_group and memory.past != NEVER else None
 
     def origin_at(self, first: int) -> int:
-        """From where a group whose first row is that counts."""
+        """Where a group whose first row has this time begins to count."""
         return int(self.schedule.day_of(np.array([first]))[0])
 
     def of_group(self, origin: int | None, first: Callable[[], int]) -> SlidingWindower:
@@ -106,7 +106,7 @@ class SlidingWindower(Windower):
     @overload
     def at_or_before(self, ts: Ints, origin: Ints | None = None) -> Ints: ...
     def at_or_before(self, ts: int | Ints, origin: int | Ints | None = None) -> int | Ints:
-        """The last instant that is not after ``ts``, where one is at ``origin``."""
+        """The last instant that is not after ``ts``, given that there is one at ``origin``."""
         if self.schedule.restarts:
             return self.schedule.at_or_before(ts)
         begin = self._from(origin)
@@ -117,7 +117,7 @@ class SlidingWindower(Windower):
     @overload
     def after(self, ts: Ints, origin: Ints | None = None) -> Ints: ...
     def after(self, ts: int | Ints, origin: int | Ints | None = None) -> int | Ints:
-        """The first instant after ``ts``, where one is at ``origin``."""
+        """The first instant after ``ts``, given that there is one at ``origin``."""
         if self.schedule.restarts:
             return self.schedule.after(ts)
         begin = self._from(origin)
@@ -135,7 +135,7 @@ class SlidingWindower(Windower):
         return np.arange(after + self.schedule.every, upto + 1, self.schedule.every, dtype=np.int64)
 
     def _number(self, after: int, upto: int) -> int:
-        """How many these are."""
+        """How many instants :meth:`_between` would give."""
         if self.schedule.restarts:
             return self.schedule.count(after, upto)
         return (upto - after) // self.schedule.every
@@ -169,7 +169,8 @@ class SlidingWindower(Windower):
             yield Occurrence(ON_TIME, previous, instant, rows[instant], next=following)
 
     def waits(self, memory: SlidingMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
-        """The next instant; with IGNORE_NODATA_TRIGGER the next one that owns rows."""
+        """What a group waits for: the next instant, or with IGNORE_NODATA_TRIGGER the next one that owns
+        rows."""
         share = memory.shares[0] if memory.shares else None
         if memory.past == NEVER or (share is None and not self.empty):
             return [], [WAITS_FOR_ROW]
@@ -184,7 +185,7 @@ class SlidingWindower(Windower):
         return [open_], [WAITS_FOR_ROW]
 
     def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
-        """While all groups wait for the same instant."""
+        """A span exists only while all groups wait for the same instant."""
         past = memory.singles["past"][seen]
         only = int(past[0])
         if (past != only).any():
@@ -202,7 +203,7 @@ class SlidingWindower(Windower):
         return self._number(memory.past, floor) - sum(s.instant <= floor for s in memory.shares)
 
     def _floor(self, past: int, reached: int) -> int:
-        """Instants without rows up to this one do not fire when T goes from ``past`` to ``reached``."""
+        """The instant up to which those without rows do not fire when T goes from ``past`` to ``reached``."""
         return max(past, reached - self.most_empty * self.schedule.every)
 
     def _count(self, memory: SlidingMemory, instant: int, unsure: bool) -> None:
@@ -224,7 +225,7 @@ class SlidingWindower(Windower):
         instant = self.after(evaluated.ts - 1, origin)
         counts = ~evaluated.late
         if evaluated.late.any():
-            # T had reached all instants up to its own time
+            # for a late row, T had reached all instants up to T itself
             counts |= instant > self.at_or_before(evaluated.before, origin)
         shares = take(memory.lists["shares"], touched[memory.lists["shares"][OWNER]])
         shares = _merged(shares, evaluated, instant, counts)
@@ -233,7 +234,7 @@ class SlidingWindower(Windower):
         return self._occurrences(fired, shares, skipped)
 
     def _begin(self, memory: Columns, evaluated: Evaluated) -> None:
-        """Groups that had evaluated nothing begin before their first row's instant."""
+        """Groups that had evaluated nothing begin at the instant before that of their first row."""
         past = memory.singles["past"]
         group, first = np.unique(evaluated.group, return_index=True)
         fresh = past[group] == NEVER
@@ -242,7 +243,7 @@ class SlidingWindower(Windower):
         past[group[fresh]] = self.at_or_before(ts - 1, origin)
 
     def _fired(self, memory: Columns, evaluated: Evaluated, shares: Table) -> tuple[_Fired, int]:
-        """What the moves of T fire, and how many instants are left out; the memory's ``past`` moves on."""
+        """What the moves of T fire, and how many instants are left out. Updates the memory's ``past``."""
         moves = evaluated.moves
         past = memory.singles["past"]
         since = past[moves.group]
@@ -296,7 +297,7 @@ class SlidingWindower(Windower):
 
 
 def _merged(shares: Table, evaluated: Evaluated, instant: Ints, counts: Bools) -> Table:
-    """The shares with the rows that count added, by (group, instant)."""
+    """The shares, with the rows that count added to them, by (group, instant)."""
     owner = np.concatenate((shares[OWNER], evaluated.group[counts]))
     instants = np.concatenate((shares["instant"], instant[counts]))
     rows = np.concatenate((shares["rows"], np.ones(int(counts.sum()), dtype=np.int64)))

@@ -31,6 +31,6 @@ STATE = TriggerType(
     by_child=True,
     takes_true_for=True,
     details={"WINDOW_OPEN": ("prevState", "curState"), "WINDOW_CLOSE": ("curState", "nextState")},
-    # with 2 it begins behind the last row of the window before
+    # with extend 2 a window begins right after the last row of the window before
     begins_with_row=lambda trigger: trigger.extend != 2,
 )

@@ -20,8 +20,8 @@ FIELDS = ("start", "last", "rows", "after", "told")
 @dataclass(frozen=True, slots=True)
 class StateRule:
     """``true_for`` in ticks. ``shared``: rows of equal times may be different rows. ``told``: somebody is
-    told of the windows, with their states. ``openings``: somebody wants to know when one opens.
-    ``retracts``: the result of a window that is open again is taken back."""
+    told of the windows, with their states. ``openings``: somebody wants to know when one opens. ``retracts``:
+    the result of a window that is open again is retracted."""
 
     extend: int = 0
     true_for: int = 0
@@ -53,9 +53,9 @@ class Run:
 class _Runs:
     """Runs of rows of one state, in order: the windows open before the batch (``open_row`` -1), and new ones.
 
-    ``[begin, end)``: the run's rows in the batch, those without a state behind it included; ``final``: the
-    last one with a state, -1 for none; ``next``: whether the next run is of the same group: this one closes.
-    ``rows`` and ``after`` as in StateMemory, ``earlier``: rows of the window before the batch.
+    ``[begin, end)``: the run's rows in the batch, including those without a state after it. ``final``: the
+    last one with a state, -1 for none. ``next``: whether the next run belongs to the same group, so that this
+    one closes. ``rows`` and ``after`` as in StateMemory, ``earlier``: rows of the window before the batch.
     """
 
     group: Ints
@@ -74,12 +74,13 @@ class _Runs:
 
     @property
     def previous(self) -> Ints:
-        """The places of the runs before those that come next to one."""
+        """The places of the runs that are followed by another run of the same group."""
         return np.flatnonzero(self.next)
 
 
 def in_order(rule: StateRule, most_kept: int, memory: Columns, evaluated: Evaluated) -> Occurrences:
-    """Some rows in order, none of which may be another version of an earlier one; the memories move on."""
+    """Evaluate rows that come in order, none of which may be another version of an earlier one, and update
+    the memories."""
     heads = starts_of(evaluated.group)
     valued = np.flatnonzero(evaluated.columns[STATE] != None)  # noqa: E711 - element by element
     runs = _runs(rule, memory, evaluated, heads, valued)
@@ -101,7 +102,7 @@ def _places(
     fresh = valued[np.asarray(states != before, dtype=bool)]
     touched = group[heads]
     going = np.flatnonzero(memory.singles["state"][touched] != None)  # noqa: E711
-    # a run that goes on is as if it began right before the group's first row
+    # a run that goes on is treated as if it began right before the group's first row
     place = np.concatenate((2 * heads[going] - 1, 2 * fresh))
     order = np.argsort(place, kind="stable")
     open_row = np.concatenate((np.full(len(going), -1), fresh))[order]
@@ -137,7 +138,7 @@ def _runs(rule: StateRule, memory: Columns, evaluated: Evaluated, heads: Ints, v
 
 
 def _open(rule: StateRule, evaluated: Evaluated, runs: _Runs, valued: Ints) -> Ints:
-    """The row that takes each run to ``true_for``, -1 if none does (or it was told of before)."""
+    """The row with which each run lasts ``true_for``, -1 if there is none (or the run was told of before)."""
     if not rule.true_for:
         return runs.open_row
     rows = np.arange(len(evaluated.group)) if rule.extend == 1 else valued
@@ -145,7 +146,7 @@ def _open(rule: StateRule, evaluated: Evaluated, runs: _Runs, valued: Ints) -> I
 
 
 def _bounds(rule: StateRule, evaluated: Evaluated, runs: _Runs) -> tuple[Ints, Ints, Ints, Ints]:
-    """Of the runs that close and are long enough: their places, closing rows, ends, numbers of rows."""
+    """The places, closing rows, ends and numbers of rows of the runs that close and are long enough."""
     place = runs.previous
     row = runs.begin[place + 1]
     end, rows = runs.last[place], runs.rows[place]
@@ -169,7 +170,7 @@ def _told_close(rule: StateRule, evaluated: Evaluated, runs: _Runs) -> Occurrenc
 def _told_open(
     rule: StateRule, memory: Columns, evaluated: Evaluated, runs: _Runs, opened: Ints
 ) -> Occurrences:
-    """Openings: with the row that reaches the duration, or with the closing that does."""
+    """Openings, told with the row, or else with the closing, that makes the run long enough."""
     place = np.flatnonzero(opened >= 0)
     row = opened[place]
     end = evaluated.ts[row]
@@ -220,7 +221,8 @@ def _remember(
 
 
 def _newest(valued: Ints, runs: _Runs, last: Ints, most: int) -> Ints:
-    """The rows of the open windows: one more than are kept, so that the newest forgotten one is known."""
+    """The newest rows of the open windows: one more than are kept, so that the newest forgotten one is
+    known."""
     low = np.searchsorted(valued, runs.begin[last])
     high = np.searchsorted(valued, runs.end[last])
     low = np.maximum(low, high - most - 1)

@@ -1,4 +1,4 @@
-"""What a change of rows reaches under STATE_WINDOW."""
+"""Which windows a change of rows reaches under STATE_WINDOW."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from millrace_core.trigger.types.state.arrays import STATE
 
 
 class StateReach(Reach):
-    """From a change of state before the range to the second one behind it: a change of rows moves the ends of
-    its neighbours, and the window after the range is cut again too (SEMANTICS, "Recalculation")."""
+    """From a change of state before the range to the second one after it: a change of rows moves the ends of
+    neighbouring windows, and the window after the range is cut again too (SEMANTICS, "Recalculation")."""
 
     def span(self, first: int, last: int) -> tuple[int, int]:
         return first, last
 
     def _changes(self, stretch: Stretch) -> tuple[Ints, Ints]:
-        """Times of the rows with a state, and the places of those with another one than the row before."""
+        """The times of the rows with a state, and the places of those whose state differs from that of the
+        row before."""
         states = stretch.rows.columns[STATE]
         given = np.array([state is not None for state in states.tolist()], dtype=bool)
         states, ts = states[given], stretch.rows.ts[given]
@@ -43,7 +44,8 @@ class StateReach(Reach):
         return low, int(ts[after]) if after < len(ts) else last
 
     def keys(self, stretch: Stretch, found: Occurrences, first: int, last: int) -> tuple[int, int]:
-        """A window that is too short to be told of (TRUE_FOR) may have been one."""
+        """Includes windows that are now too short to be told of (TRUE_FOR): they may have been longer
+        before."""
         low, high = super().keys(stretch, found, first, last)
         ts, changes = self._changes(stretch)
         mine = changes[changes < np.searchsorted(ts, first, side="right")]

@@ -1,15 +1,15 @@
 """STATE_WINDOW: runs of rows of one state (seed 000; SEMANTICS, "Windows").
 
-A window begins with a row of another state than the one before and closes with the next such row. Rows
-without a state (NULL) neither open nor close. Those between two rows of one state belong to its window; those
-between two states belong to neither (extend 0), to the earlier (1) or to the later window (2). Extend 1: the
-window ends one tick before the first row of the next. Extend 2: it starts one tick after the end of the one
-before. TRUE_FOR drops windows whose end - start is shorter; a window is told as opened with the row that
-takes it there.
+A window begins with a row whose state differs from that of the row before, and closes with the next such row.
+Rows without a state (NULL) neither open nor close a window. Between two rows of the same state they belong to
+its window; between two states they belong to neither window (extend 0), to the earlier (1) or to the later
+one (2). Extend 1: the window ends one tick before the first row of the next. Extend 2: it starts one tick
+after the end of the one before. TRUE_FOR drops windows whose end - start is shorter; a window is told as
+opened with the row that makes it long enough.
 
-Late rows. The memory keeps the times of the open window's rows (those with a state; all others have none), so
-that a late row in or behind it cuts it again. If the open window vanishes by that, the one before it is open
-again. A late row at or before the last row of the closed window before changes closed windows: REDO.
+Late rows. The memory keeps the times of the open window's rows that have a state (all other rows since have
+none), so that the window can be cut again for a late row. If the open window vanishes then, the one before it
+is open again. A late row at or before the last row of the closed window changes closed windows: REDO.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ class StateRow(msgspec.Struct, array_like=True):
 
 
 class StateMemory(msgspec.Struct, array_like=True):
-    """The open window: its ``state`` (None: none is open), ``start``, ``last`` row with the state, the number
-    of ``rows`` from its start to that, and of those without a state ``after`` it; whether it was ``told`` of.
+    """The open window: its ``state`` (None: none is open), its ``start``, its ``last`` row with the state,
+    the number of ``rows`` from the start to that row, the number of rows without a state ``after`` it, and
+    whether the window was ``told`` of.
 
-    ``closed``, ``closed_start``: the window before it (NEVER: late rows changed it, its start is not known,
-    or whether it was told of).
-    ``floor``: rows up to here are not in ``kept``: the closed window's last one, or later ones of the open
-    window that were forgotten. ``redo``: the earliest late row among these. An open window whose start is
-    NEVER was closed before, and is cut again from the stored rows when it closes.
+    ``closed``, ``closed_start``: the window before it (NEVER: late rows changed it; its start, or whether it
+    was told of, is not known). ``floor``: rows up to this time are not in ``kept``: it is the time of the
+    closed window's last row, or of the open window's newest forgotten one. ``redo``: the earliest late row
+    among the forgotten ones. An open window whose start is NEVER was closed before, and is cut again from the
+    stored rows when it closes.
     """
 
     state: Any = None
@@ -104,7 +105,7 @@ class StateWindower(Windower):
         self._keep(memory, [*memory.kept, StateRow(row.ts)])
 
     def _next(self, memory: StateMemory, state: Any, ts: int, one: int) -> Iterator[Occurrence]:
-        """A row of another state: the open window closes, the next one begins."""
+        """A row with another state: the open window closes, the next one begins."""
         start, rows = ts, one
         if memory.state is not None:
             yield from self._close(memory, state, ts)
@@ -130,7 +131,7 @@ class StateWindower(Windower):
             memory.start, memory.redo = NEVER, ALWAYS
 
     def _reach(self, memory: StateMemory, ts: int, rows: int) -> Iterator[Occurrence]:
-        """The open window reaches ``ts``: it is told as opened if that is long enough."""
+        """The open window reaches ``ts``: it is told as opened if it is now long enough."""
         if memory.state is None or memory.told or ts - memory.start < self.rule.true_for:
             return
         memory.told = 1
@@ -153,7 +154,7 @@ class StateWindower(Windower):
             return row.ts < memory.redo
         if memory.state is not None and NEVER < memory.start <= row.ts:
             return False
-        # the open window begins earlier with a row of its state, and with no other
+        # only a row with the open window's state can make that window begin earlier
         other = memory.state is not None and memory.start != NEVER and row.cells[STATE] != memory.state
         return row.ts <= memory.floor or other
 
@@ -176,7 +177,7 @@ class StateWindower(Windower):
             self._lose(memory, first, last)
 
     def _lose(self, memory: StateMemory, first: int, last: int) -> None:
-        """Rows in ``[first, last]`` changed: which window is open now, only the stored rows know."""
+        """Rows in ``[first, last]`` changed: from now on only the stored rows know which window is open."""
         since = min(first, memory.start) if memory.state is not None and memory.start != NEVER else first
         memory.redo = min(memory.redo, since)
         memory.floor, memory.closed_start = max(memory.floor, memory.last, last), NEVER
@@ -194,7 +195,8 @@ class StateWindower(Windower):
             self._lose(memory, ts, ts)
             return
         older = memory.state is not None and memory.start <= memory.floor
-        # the closed window's last row was rewritten: of what lies before the open one only that it ends there
+        # if the closed window's last row was rewritten, all that is known before the open window is that one
+        # ends there
         shut = older or memory.closed is not None or memory.floor == NEVER
         if ts <= memory.floor:
             if older:
@@ -209,15 +211,17 @@ class StateWindower(Windower):
                     memory.closed_start = NEVER
                 return
             if memory.closed_start in (NEVER, ts) or self.rule.extend == 2:
-                # perhaps its only row: the window before it may go on in the open one
+                # perhaps it was the closed window's only row: then the window before that may continue in the
+                # open one
                 self._lose(memory, ts, ts)
                 return
-            # the closed window's last row has another state now: it is a row like those after it
+            # the closed window's last row has another state now: treat it like the rows after it
             memory.closed, memory.closed_start, memory.floor = None, NEVER, ts - 1
         yield from self._within(memory, ts, state, shut)
 
     def _within(self, memory: StateMemory, ts: int, state: Any, shut: bool) -> Iterator[Occurrence]:
-        """A late row behind ``floor``; ``shut``: whatever lies before cannot go on in what begins here."""
+        """A late row after ``floor``; ``shut``: a window that lies before cannot continue in what begins
+        here."""
         times = [kept.ts for kept in memory.kept]
         place = bisect_left(times, ts)
         known = not self.rule.shared and place < len(times) and times[place] == ts
@@ -230,7 +234,7 @@ class StateWindower(Windower):
         if state is not None:
             rows.insert(bisect_right([time for time, _ in rows], ts), (ts, state))
         if not shut and (not rows or rows[0][1] != memory.state):
-            # it may go on in what begins here now
+            # the window before may continue in what begins here now
             yield redo(ts, ts)
             self._lose(memory, ts, ts)
             return
@@ -239,7 +243,8 @@ class StateWindower(Windower):
     def _forgotten(self, memory: StateMemory, ts: int, state: Any) -> Iterator[Occurrence]:
         """A late row among the open window's rows that are not kept."""
         if ts == memory.floor and state != memory.state:
-            # the newest of them is none: where the window ends, and the next begins, is not known
+            # the newest forgotten row has another state now: it is not known where the window ends and the
+            # next begins
             yield redo(ts, ts)
             self._lose(memory, ts, ts)
             return
@@ -248,7 +253,7 @@ class StateWindower(Windower):
             memory.redo = min(memory.redo, ts)
 
     def _count(self, memory: StateMemory, ts: int) -> Iterator[Occurrence]:
-        """A late row without a state, which may be another version of one without a state."""
+        """A late row without a state, which may be another version of a row without a state."""
         if memory.state is None or ts > memory.last:
             memory.after = UNSURE
             if self.rule.extend == 1:
@@ -259,7 +264,7 @@ class StateWindower(Windower):
             yield redo(memory.floor, ts)
 
     def _cut_again(self, memory: StateMemory, rows: list[tuple[int, Any]], late: int) -> Iterator[Occurrence]:
-        """The open window is cut again from these (time, state) behind ``floor``."""
+        """Cut the open window again from these (time, state) after ``floor``."""
         known = memory.state is not None and memory.start <= memory.floor
         before: Run | None = None
         if known:
@@ -298,7 +303,7 @@ class StateWindower(Windower):
         elif self.rule.extend == 1 and min(late, first) <= memory.start:
             yield redo(memory.floor, max(memory.floor, first - 1))
         if self._was_long(first, memory) != long:
-            # what was told of it no longer tells whether its opening was
+            # its length now no longer shows whether its opening was told
             memory.closed_start = NEVER
 
     def _was_long(self, next_: int, memory: StateMemory) -> bool:
@@ -312,7 +317,7 @@ class StateWindower(Windower):
             memory.redo = min(memory.redo, memory.floor)
         elif self.rule.retracts:
             yield Occurrence(RETRACT, run.start, run.start, UNSURE)
-        # whoever wants to know was told when it opened first, if it was long enough before it closed
+        # its opening was told at first, if it was long enough before it closed
         memory.told = int(self._was_long(memory.start, memory))
         memory.closed, memory.closed_start = None, NEVER
         memory.state, memory.start, memory.last = run.state, run.start, run.last
@@ -321,7 +326,7 @@ class StateWindower(Windower):
         yield from self._reach(memory, run.last, UNSURE)
 
     def _tell(self, memory: StateMemory, told: dict[int, int], runs: list[Run]) -> Iterator[Occurrence]:
-        """What the windows of ``runs`` mean to those who were told of others; the last one is open."""
+        """Tell what has changed if the windows are now those of ``runs``, of which the last one is open."""
         cuts: list[Cut] = []
         state = memory.closed
         following: list[Run | None] = [*runs[1:], None]
@@ -381,7 +386,7 @@ class StateWindower(Windower):
     # ------------------------------------------------------------------ over arrays
 
     def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
-        """Groups without late rows all at once, the others row by row."""
+        """Evaluate groups without late rows all at once, the others row by row."""
         special = (memory.singles["redo"] != ALWAYS) | (memory.singles["start"] == NEVER)
         special[evaluated.group[evaluated.unsure]] = True
         plain, odd = split(evaluated, special)
