@@ -99,7 +99,8 @@ class CalcService:
         self._reading = self._lives.add(self._consumer, self._consumer.look)
         works: list[TriggerLoop | RecalcLoop] = [self._loop, self._again, *self._recalc]
         self._working = [watching, flushing, *(self._lives.add(work, work.look) for work in works)]
-        self._serving = [self._lives.add(process, process.look) for process in self._for_users]
+        self._planning = self._lives.add(planning, planning.look)
+        self._users = self._lives.add(users, users.look)
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
         self._starting = Start(
@@ -120,13 +121,14 @@ class CalcService:
 
     def start(self) -> None:
         """Begin to start; :meth:`health` tells when it is done."""
-        self._lives.start(self._reading)
+        # planning needs no Spark: CREATE STREAM is answered before that is up
+        self._lives.start(self._reading, self._planning)
         self._starter.start()
 
     def _begin_queries(self) -> None:
         """Start the processes for users' queries. Each takes a core for seconds, so they must not start while
         this process's Spark does."""
-        self._lives.start(*self._serving)
+        self._lives.start(self._users)
 
     def _begin(self) -> None:
         """Start what can work once the catalog is read and Spark is there, warm or not."""
