@@ -12,10 +12,10 @@ import psutil
 import pytest
 import structlog
 
+from calc_svc.planning.__main__ import NICE
 from calc_svc.planning.messages import AskedQuery, PlannedQuery, Refused, Wanted
 from calc_svc.planning.planner import Planner
 from calc_svc.planning.serving import Planning
-from calc_svc.queries.control import NICE
 from calc_svc.queries.process import PLANS, QueryProcess
 from calc_svc.queries.running import Query
 from millrace_core.admission import Admission

@@ -12,8 +12,12 @@ from multiprocessing.connection import Connection
 import structlog
 
 from calc_svc.planning.serving import Planning
-from calc_svc.queries.control import NICE, Ready
+from calc_svc.queries.control import Ready
 from millrace_service import Life, ServiceSettings, configure_logs, load_settings
+
+NICE = 2
+"""Streams go first where both want the same core, and planning goes before the queries that run. Otherwise a
+long statement would take longer than its query may while a process for queries starts."""
 
 
 def main(pipes: list[int]) -> None:
