@@ -126,8 +126,8 @@ class CalcService:
         self._starter.start()
 
     def _begin_queries(self) -> None:
-        """Start the processes for users' queries. Each takes a core for seconds, so they must not start while
-        this process's Spark does."""
+        """Start the process for users' queries. It takes a core for seconds, so it must not start while this
+        process's Spark does."""
         self._lives.start(self._users)
 
     def _begin(self) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import structlog
 
-from calc_svc.queries.control import NICE
+from calc_svc.queries.__main__ import NICE
 from calc_svc.queries.lane import QueryLane
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query

@@ -71,7 +71,7 @@ class _Noting:
     def part(self, wanted: Iterable[tuple[str, str]], *, families: bool) -> Catalog:
         self.names = tuple(wanted)
         self.part_before = _part(self._definitions, self.names)
-        return self._definitions.part(self.names, families=families)
+        return self._definitions.part(self.names, families=True) if families else self.part_before
 
 
 def _part(definitions: Definitions, names: Iterable[tuple[str, str]]) -> Catalog:

@@ -14,12 +14,15 @@ from multiprocessing.connection import Connection
 
 import structlog
 
-from calc_svc.queries.control import NICE, As, Ready
+from calc_svc.queries.control import As, Ready
 from calc_svc.queries.serving import POOL, Cancelling, Serving, Warming, Watching
 from calc_svc.settings import CalcSettings
 from calc_svc.spark.heap import Exhaustion
 from calc_svc.spark.session import IMPATIENT, Engine
 from millrace_service import Life, Work, configure_logs, load_settings
+
+NICE = 5
+"""The priority of users' queries: calculations for streams go first if both want one core."""
 
 
 def main(as_: As, pipes: list[int]) -> None:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 OUT_OF_MEMORY = 77
 """The exit code of a process that did not have enough memory."""
-NICE = 5
-"""The priority of work for users' statements: calculations for streams go first if both want one core."""
 
 
 class As(StrEnum):
