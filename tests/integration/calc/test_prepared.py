@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyspark import SparkContext
+from structlog.testing import capture_logs
 
 from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import MOST_BYTES
@@ -155,10 +156,12 @@ def test_results_of_several_partitions_or_none(lane: Lane, sql: str, wanted: lis
     ],
 )
 def test_what_keeps_something_is_planned_each_time(lane: Lane, sql: str) -> None:
-    for values in ([1, 2, 3, 4], [10, 30], [10, 30], [7]):
-        found = lane.run(sql, {"src": pa.table({"v": values})}, "UTC").column(0).to_pylist()
-        assert set(found) <= set(values) and max(found, default=0) in (max(values), 0)
+    with capture_logs() as logs:
+        for values in ([1, 2, 3, 4], [10, 30], [10, 30], [7]):
+            found = lane.run(sql, {"src": pa.table({"v": values})}, "UTC").column(0).to_pylist()
+            assert set(found) <= set(values) and max(found, default=0) in (max(values), 0)
     assert sql in refused(lane) and sql not in prepared(lane)
+    assert [log["sql"] for log in logs if log["reason"]] == [sql], "told once, with the reason"
 
 
 def test_a_query_that_fails_says_so_and_works_again(lane: Lane) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from calc_svc.queries.control import OUT_OF_MEMORY, As, Ready, Warm
+from calc_svc.queries.control import OUT_OF_MEMORY, As, Ready, Said, Warm
 from calc_svc.queries.messages import Answered, Asked, ipc_stream
 
 ENDS = {"memory": OUT_OF_MEMORY, "crash": 1}
@@ -21,13 +21,15 @@ ENDS = {"memory": OUT_OF_MEMORY, "crash": 1}
 def serve(pipe: Connection) -> None:
     while True:
         try:
-            asked: Asked = pipe.recv()
+            said: Said = pipe.recv()
         except EOFError:
             return
+        asked: Asked = said.message
         if asked.sql in ENDS:
             os._exit(ENDS[asked.sql])
         if asked.sql != "hang":
-            pipe.send(Answered(asked.number, ipc_stream(pa.table({"pid": [os.getpid()]}))))
+            answer = Answered(ipc_stream(pa.table({"pid": [os.getpid()]})))
+            pipe.send(Said(said.number, answer, last=True))
 
 
 def warm(control: Connection) -> None:

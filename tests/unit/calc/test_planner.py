@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from calc_svc.planning.__main__ import NICE
 from calc_svc.planning.messages import AskedQuery, PlannedQuery, Refused, Wanted
 from calc_svc.planning.planner import Planner
 from calc_svc.planning.serving import Planning
+from calc_svc.queries.answering import Answering
+from calc_svc.queries.control import Cancel, Said
 from calc_svc.queries.process import PLANS, QueryProcess
 from calc_svc.queries.running import Query
 from millrace_core.admission import Admission
@@ -114,6 +117,33 @@ def test_a_query_that_is_over_is_told_so(process: QueryProcess) -> None:
     assert there.query(asked("SELECT 1"), "d", "UTC", 0).sql
 
 
+class Endless(NamedTuple):
+    """A statement that is never planned, whatever comes in between."""
+
+    def answer(self, definitions: Definitions) -> PlannedQuery:
+        while True:
+            with suppress(Exception):
+                sorted(range(9), key=lambda number: -number)
+
+
+def test_what_nobody_waits_for_ends_in_the_midst(process: QueryProcess) -> None:
+    """A statement that took too long went on to its end beside the next tries, each slower than the last."""
+    _, there = both(process)
+    there.query(asked("SELECT 1"), "d", "UTC", 0)
+    child = process._child
+    assert child is not None
+    threads = set()
+    for _ in range(2 * LANES):
+        with pytest.raises(PlanError) as caught:
+            there._ask(process, Query("", 0.3, user="ann", waits=60.0), Endless())  # type: ignore[arg-type]
+        assert caught.value.code is ErrorCode.QUERY_TIMEOUT
+        with process._changed:
+            assert process._changed.wait_for(lambda: len(process._free) == LANES, 60)
+        threads.add(psutil.Process(child.process.pid).num_threads())
+    assert len(threads) == 1, "none goes on"
+    assert process._child is child, "nothing had to be killed"
+
+
 class Broken(NamedTuple):
     """A statement that finds a fault of the planner."""
 
@@ -122,10 +152,15 @@ class Broken(NamedTuple):
 
 
 @pytest.fixture
-def lane() -> Iterator[Connection]:
-    """The other end of one that plans."""
+def planning() -> Planning:
+    return Planning()
+
+
+@pytest.fixture
+def lane(planning: Planning) -> Iterator[Connection]:
+    """The other end of its lane."""
     ours, theirs = Pipe()
-    life = Life(Planning(0, theirs), structlog.get_logger())
+    life = Life(Answering(0, theirs, planning), structlog.get_logger())
     life.start()
     yield ours
     ours.close()
@@ -133,24 +168,32 @@ def lane() -> Iterator[Connection]:
     assert not life.alive and not life.failed
 
 
-def test_what_nobody_waits_for_gives_way_to_what_is_asked_next(lane: Connection) -> None:
-    """A query may be over while the process waits for the part of the catalog that it needs."""
-    lane.send(AskedQuery("SELECT v FROM nt", "d", "UTC", 0, "ann"))
-    assert lane.recv() == Wanted((("d", "nt"),), families=False)
-    lane.send(AskedQuery("SELECT v FROM d1", "d", "UTC", 0, "ann"))
-    assert lane.recv() == Wanted((("d", "d1"),), families=False)
-    lane.send(make_catalog())
-    planned = lane.recv()
-    assert isinstance(planned, PlannedQuery)
+@pytest.mark.parametrize("late", [False, True])
+def test_what_nobody_waits_for_ends_while_it_asks(planning: Planning, lane: Connection, late: bool) -> None:
+    """A query may be over while the process waits for the part of the catalog that it needs; the part may be
+    under way then."""
+    lane.send(Said(1, AskedQuery("SELECT v FROM nt", "d", "UTC", 0, "ann")))
+    assert lane.recv() == Said(1, Wanted((("d", "nt"),), families=False))
+    planning.cancel(Cancel(0, 1))
+    ended = lane.recv()
+    assert isinstance(ended.message, Refused) and (ended.number, ended.last) == (1, True)
+    if late:
+        lane.send(Said(1, make_catalog()))
+    lane.send(Said(2, AskedQuery("SELECT v FROM d1", "d", "UTC", 0, "ann")))
+    assert lane.recv() == Said(2, Wanted((("d", "d1"),), families=False))
+    planning.cancel(Cancel(0, 1))  # this is not the one
+    lane.send(Said(2, make_catalog()))
+    number, planned, last = lane.recv()
+    assert isinstance(planned, PlannedQuery) and (number, last) == (2, True)
     assert [source.child for source in planned.sources] == ["d1"]
 
 
 def test_a_fault_is_an_answer_too(lane: Connection) -> None:
-    lane.send(Broken())
-    refused = lane.recv()
+    lane.send(Said(1, Broken()))
+    refused = lane.recv().message
     assert isinstance(refused, Refused)
     assert refused.error == {"code": "INTERNAL", "message": "ValueError: a fault"}
-    lane.send(AskedQuery("SELECT 1", None, "UTC", 0, None))
+    lane.send(Said(2, AskedQuery("SELECT 1", None, "UTC", 0, None)))
     lane.recv()
-    lane.send(make_catalog())
-    assert isinstance(lane.recv(), PlannedQuery)
+    lane.send(Said(2, make_catalog()))
+    assert isinstance(lane.recv().message, PlannedQuery)

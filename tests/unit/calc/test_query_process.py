@@ -194,7 +194,7 @@ def test_a_user_leaves_a_lane_to_the_others(begun: Begin) -> None:
     run(work, "SELECT 1", "bob")
 
     class Long(Query):
-        def check(self) -> None:
+        def runs(self) -> None:
             begins.set()
 
     def hold() -> None:

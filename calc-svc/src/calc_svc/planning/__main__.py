@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 import structlog
 
 from calc_svc.planning.serving import Planning
-from calc_svc.queries.control import Ready
+from calc_svc.queries.answering import Answering, heed
+from calc_svc.queries.control import Cancel, Ready
 from millrace_service import Life, ServiceSettings, configure_logs, load_settings
 
 NICE = 2
@@ -25,14 +26,15 @@ def main(pipes: list[int]) -> None:
     configure_logs("calc-svc-planning", load_settings(ServiceSettings).log_level)
     control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
     logger, end = structlog.get_logger("calc-svc-planning"), partial(os._exit, 1)
-    for number, pipe in enumerate(lanes):
-        Life(Planning(number, pipe), logger, end).start()
+    planning = [Planning() for _ in lanes]
+    for number, (pipe, desk) in enumerate(zip(lanes, planning, strict=True)):
+        Life(Answering(number, pipe, desk), logger, end).start()
     control.send(Ready())
-    try:
-        while True:
-            control.recv()  # a statement that is to end does so by itself
-    except (EOFError, OSError):
-        os._exit(0)
+
+    def cancel(told: Cancel) -> None:
+        planning[told.lane].cancel(told)
+
+    heed(control, cancel)
 
 
 if __name__ == "__main__":

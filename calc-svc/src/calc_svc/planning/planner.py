@@ -46,9 +46,9 @@ class Planner:
 
     def _ask(self, process: QueryProcess, query: Query, question: Asked) -> Any:
         def exchange(talk: Talk) -> object:
-            talk.send(question)
+            talk.ask(question)
             while isinstance(answer := talk.receive(), Wanted):
-                talk.send(self.definitions.part(answer.names, families=answer.families))
+                talk.reply(self.definitions.part(answer.names, families=answer.families))
             return answer
 
         answer = process.talk(query, exchange)

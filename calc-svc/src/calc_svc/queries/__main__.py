@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 
 import structlog
 
+from calc_svc.queries.answering import Answering, heed
 from calc_svc.queries.control import As, Ready
 from calc_svc.queries.serving import POOL, Cancelling, Serving, Warming, Watching
 from calc_svc.settings import CalcSettings
@@ -39,7 +40,9 @@ def main(as_: As, pipes: list[int]) -> None:
     )  # fmt: skip
     cancelling = Cancelling(engine)
     exhaustion = Exhaustion()
-    serving = [Serving(engine, number, pipe, exhaustion) for number, pipe in enumerate(lanes)]
+    serving = [
+        Answering(number, pipe, Serving(engine, number, exhaustion)) for number, pipe in enumerate(lanes)
+    ]
     logger, end = structlog.get_logger("calc-svc-queries"), partial(os._exit, 1)
     works: list[Work] = [Watching(engine, exhaustion), cancelling, *serving]
     for work in works:
@@ -48,11 +51,7 @@ def main(as_: As, pipes: list[int]) -> None:
     control.send(Ready())
     if waits:
         Life(Warming(engine, control), logger, end).start()
-    try:
-        while True:
-            cancelling.tell(control.recv())
-    except (EOFError, OSError):
-        os._exit(0)  # its JVM ends with it
+    heed(control, cancelling.tell)
 
 
 if __name__ == "__main__":

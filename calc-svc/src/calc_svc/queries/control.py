@@ -1,9 +1,10 @@
-"""What calc-svc and a process of its own tell each other about the process, over a pipe of its own."""
+"""What calc-svc and a process of its own tell each other: over one pipe about the process, and over one pipe
+per lane about the query on it."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 OUT_OF_MEMORY = 77
 """The exit code of a process that did not have enough memory."""
@@ -30,3 +31,12 @@ class Cancel(NamedTuple):
 
     lane: int
     number: int
+
+
+class Said(NamedTuple):
+    """On a lane: something about the query of this ``number``. ``last``: the process has said all, and the
+    lane is free."""
+
+    number: int
+    message: Any
+    last: bool = False

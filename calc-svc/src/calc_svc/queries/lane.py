@@ -30,7 +30,7 @@ class QueryLane:
         """
 
         def exchange(talk: Talk) -> Answered:
-            talk.send(ask(talk.number, sql, relations, timezone, limit))
+            talk.ask(ask(sql, relations, timezone, limit))
             answered: Answered = talk.receive()
             return answered
 

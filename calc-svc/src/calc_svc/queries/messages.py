@@ -18,7 +18,6 @@ from millrace_core.errors import ErrorCode, PlanError
 class Asked(NamedTuple):
     """A query to run. ``relations``: rows as Arrow, or files, whose members are in ``members``."""
 
-    number: int
     sql: str
     relations: dict[str, bytes | Parquet]
     members: dict[str, bytes]
@@ -29,13 +28,12 @@ class Asked(NamedTuple):
 class Answered(NamedTuple):
     """``rows``: as Arrow; or ``code`` and ``message``: why there are none."""
 
-    number: int
     rows: bytes
     code: str = ""
     message: str = ""
 
 
-def ask(number: int, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None) -> Asked:
+def ask(sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None) -> Asked:
     members = {
         name: ipc_stream(one.members)
         for name, one in relations.items()
@@ -45,7 +43,7 @@ def ask(number: int, sql: str, relations: Mapping[str, Relation], timezone: str,
         name: replace(one, members=None) if isinstance(one, Parquet) else ipc_stream(one)
         for name, one in relations.items()
     }
-    return Asked(number, sql, handed, members, timezone, limit)
+    return Asked(sql, handed, members, timezone, limit)
 
 
 def relations_of(asked: Asked) -> dict[str, Relation]:

@@ -21,7 +21,7 @@ import structlog
 
 from calc_svc import metrics
 from calc_svc.queries.child import Child, Line
-from calc_svc.queries.control import As
+from calc_svc.queries.control import As, Said
 from calc_svc.queries.running import Query
 from millrace_core.admission import Admission, User
 from millrace_core.errors import ErrorCode, MillraceError, PlanError
@@ -36,35 +36,27 @@ SPARE_PAUSE = 30.0
 SPARE_AFTER = 60.0
 """Seconds from the first process to the start of the spare: streams that begin, or catch up after a restart,
 have the cores first."""
+STOP = 8.0
+"""Seconds that a query may take to end when it is told to: its lane is free again within ten seconds."""
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """``name``: for logs and ``/healthz``; ``words``: for errors; ``program``: what each process runs;
-    ``stop``: seconds that a query may take to end when it is told to."""
+    """``name``: for logs and ``/healthz``; ``words``: for errors; ``program``: what each process runs."""
 
     name: str
     words: str
     program: Sequence[str]
-    stop: float
+    stop: float = STOP
 
 
-# a query's lane is free again within ten seconds
-RUNS = Kind("queries", "the process for queries", (sys.executable, "-m", "calc_svc.queries"), 8.0)
-# planning cannot be told to end, but it does end: statements have limits
-PLANS = Kind("planning", "the process that plans queries", (sys.executable, "-m", "calc_svc.planning"), 120.0)
+RUNS = Kind("queries", "the process for queries", (sys.executable, "-m", "calc_svc.queries"))
+PLANS = Kind("planning", "the process that plans queries", (sys.executable, "-m", "calc_svc.planning"))
 
 
 class _Ended(Exception):
     """The process is gone."""
-
-
-class _Over(Exception):
-    """The query is over, but its lane is not free yet."""
-
-    def __init__(self, why: MillraceError) -> None:
-        self.why = why
 
 
 class QueryProcess:
@@ -207,18 +199,16 @@ class QueryProcess:
         """
         for again in range(TRIES):
             child, line = self._take(query)
-            stops = False
+            talk = Talk(line, query)
             try:
-                return self._talk(child, line, query, exchange)
-            except _Over as over:
-                stops = True  # in the background: the caller need not wait for that
-                threading.Thread(target=self._stop, args=(child, line, query.user), daemon=True).start()
-                raise over.why from None
+                return self._talk(child, talk, exchange)
             except _Ended:
                 if child.out_of_memory or again == TRIES - 1:
                     raise self._blame(child) from None
             finally:
-                if not stops:
+                if talk.goes_on:  # the caller need not wait until it ends
+                    threading.Thread(target=self._stop, args=(child, line, query.user), daemon=True).start()
+                else:
                     self._give(child, line, query.user)
         raise AssertionError("the last try returns or raises")
 
@@ -288,13 +278,13 @@ class QueryProcess:
             else:
                 line.pipe.close()
 
-    def _talk(self, child: Child, line: Line, query: Query, exchange: Callable[[Talk], Answer]) -> Answer:
-        line.number += 1
-        query.check()
-        query.runs()
+    def _talk(self, child: Child, talk: Talk, exchange: Callable[[Talk], Answer]) -> Answer:
+        talk.query.check()
+        talk.query.runs()
         try:
-            return exchange(Talk(line, query))
+            return exchange(talk)
         except (EOFError, OSError):
+            talk.goes_on = False
             with self._changed:
                 child.last = child.users.copy() if child.last is None else child.last
             child.await_end()
@@ -331,8 +321,7 @@ class QueryProcess:
             # told again and again: the query may not have had a job the first time
             child.cancel(line)
             try:
-                if line.pipe.poll(0.3):
-                    line.pipe.recv()
+                if line.pipe.poll(0.3) and line.pipe.recv().last:
                     return True
             except (EOFError, OSError):
                 child.await_end()
@@ -340,24 +329,30 @@ class QueryProcess:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Talk:
-    """The conversation for one query over its lane."""
+    """The conversation for one query over its lane. ``goes_on``: the process works for the query."""
 
     line: Line
     query: Query
+    goes_on: bool = False
 
-    @property
-    def number(self) -> int:
-        """The number of the query on this lane."""
-        return self.line.number
+    def ask(self, question: object) -> None:
+        """Begin."""
+        self.line.number += 1
+        self.goes_on = True
+        self.reply(question)
 
-    def send(self, message: object) -> None:
-        self.line.pipe.send(message)
+    def reply(self, message: object) -> None:
+        self.line.pipe.send(Said(self.line.number, message))
 
     def receive(self) -> Any:
-        """What the process says next. The query waits for it no longer than it may."""
+        """What the process says next.
+
+        :raises MillraceError: why the query is over, if it is before that.
+        """
         while not self.line.pipe.poll(TICK):
-            if (why := self.query.over()) is not None:
-                raise _Over(why)
-        return self.line.pipe.recv()
+            self.query.check()
+        said: Said = self.line.pipe.recv()
+        self.goes_on = not said.last
+        return said.message

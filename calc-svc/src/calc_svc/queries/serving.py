@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 
 import structlog
 
+from calc_svc.queries.answering import WAIT, LaneEnd
 from calc_svc.queries.control import OUT_OF_MEMORY, Cancel, Warm
 from calc_svc.queries.messages import Answered, Asked, ipc_stream, relations_of
 from calc_svc.spark.heap import Exhaustion
@@ -20,45 +21,34 @@ from calc_svc.spark.session import CUT_OFF, Engine, Lane
 from millrace_core.errors import ErrorCode, MillraceError
 
 POOL = "queries"
-WAIT = 1.0
-"""Seconds that a step waits for something to do."""
 SOON = 0.1
 """Seconds between two looks at tasks that are to end; calc-svc does not wait for them for ever."""
 
 
 class Serving:
-    """Answers what comes over one lane's pipe."""
+    """Runs the queries of one lane."""
 
-    def __init__(self, engine: Engine, number: int, pipe: Connection, exhaustion: Exhaustion) -> None:
-        self.name, self.stopping = f"lane-{number}", threading.Event()
-        self._engine, self._number, self._pipe, self._exhaustion = engine, number, pipe, exhaustion
+    def __init__(self, engine: Engine, number: int, exhaustion: Exhaustion) -> None:
+        self._engine, self._number, self._exhaustion = engine, number, exhaustion
         self._open = ExitStack()
         self._lane: Lane | None = None
 
     def begin(self) -> None:
         self._lane = self._open.enter_context(self._engine.lane(POOL, 1))
 
-    def step(self) -> None:
+    def serve(self, lane: LaneEnd, question: Asked) -> None:
         assert self._lane is not None, "begun"
-        try:
-            if self._pipe.poll(WAIT):
-                self._serve(self._lane, self._pipe.recv())
-        except (EOFError, OSError):
-            self.stopping.set()  # calc-svc is gone, and so is this process in a moment
-
-    def _serve(self, lane: Lane, asked: Asked) -> None:
-        name = job_name(self._number, asked.number)
+        name = job_name(self._number, lane.number)
         self._engine.name_jobs(name)
         began = time.monotonic()
-        answered = _answer(lane, asked)
+        answered = _answer(self._lane, question)
         if answered.code == ErrorCode.UNAVAILABLE.name:
-            self.stopping.set()  # the JVM has ended: the exit code of this process will say why
-            return
+            raise EOFError("the JVM has ended: the exit code of this process will say why")
         while answered.code and self._engine.tasks(name):
             # a task that has not ended keeps its core, so the lane is not free before
             time.sleep(SOON)
         self._exhaustion.ended(time.monotonic() - began)
-        self._pipe.send(answered)
+        lane.answer(answered)
 
     def end(self) -> None:
         self._open.close()
@@ -147,9 +137,9 @@ def job_name(lane: int, number: int) -> str:
 def _answer(lane: Lane, asked: Asked) -> Answered:
     try:
         found = lane.run(asked.sql, relations_of(asked), asked.timezone, asked.limit)
-        return Answered(asked.number, ipc_stream(found))
+        return Answered(ipc_stream(found))
     except MillraceError as error:
-        return Answered(asked.number, b"", error.code.name, error.message)
+        return Answered(b"", error.code.name, error.message)
     # calc-svc waits for an answer, whatever happens here
     except Exception as error:
-        return Answered(asked.number, b"", ErrorCode.INTERNAL.name, f"{type(error).__name__}: {error}")
+        return Answered(b"", ErrorCode.INTERNAL.name, f"{type(error).__name__}: {error}")

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import pyarrow as pa
+import structlog
 from cachetools import LRUCache
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -174,6 +175,7 @@ class PreparedQueries:
         """``at_once``: how many run side by side; ``most``: how many queries are kept, the most recently used
         ones; each takes some 0.07 MB of Spark's heap."""
         self._jvm, self._most = jvm, most
+        self._logger = structlog.get_logger("calc-svc")
         self._room = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
         self._once: LRUCache[int, None] = LRUCache(4 * most)
@@ -201,9 +203,13 @@ class PreparedQueries:
             try:
                 with session() as one:
                     prepared = Prepared(self._jvm, one, sql, relations, timezone)
-            except (NotPrepared, PySparkException, Py4JError):
-                with self._lock:
-                    self._refused[key] = True
+            except (NotPrepared, PySparkException) as why:
+                self._logger.info("a query is planned each time it runs", sql=sql, reason=str(why))
+                self._refuse(key)
+                return None
+            except Py4JError as error:
+                self._logger.warning("a query could not be kept planned", sql=sql, reason=str(error))
+                self._refuse(key)
                 return None
         try:
             with self._room:
@@ -216,6 +222,10 @@ class PreparedQueries:
             return None
         self._keep(key, prepared)
         return found
+
+    def _refuse(self, key: Key) -> None:
+        with self._lock:
+            self._refused[key] = True
 
     def _take(self, key: Key) -> tuple[Prepared | None, bool]:
         """The prepared query, which nobody else gets meanwhile; if there is none, whether it should be
