@@ -313,3 +313,16 @@ def test_rows_of_any_width(width: int) -> None:
     assert rows.width == width and len(rows) == 3
     assert rows.rows[0] == rows.rows[2] == tuple(cells.split(", "))
     assert rows.position(2, 0) == Position(2, 2)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT '", "CREATE STREAM s PERIOD(1h) AS SELECT '", "DELETE FROM t WHERE '"]
+)
+def test_what_is_too_long_is_not_read(sql: str) -> None:
+    """The lexer held the gateway's interpreter for seconds; only rows may be longer."""
+    with pytest.raises(SqlError) as caught:
+        parse(sql + "x" * (1 << 20))
+    assert caught.value.code is ErrorCode.TOO_LARGE
+    assert "bytes, 1,048,576 are allowed" in caught.value.message
+    rows = ", ".join(["(1767225600000, 1)"] * 60_000)
+    assert isinstance(parse(f"INSERT INTO t VALUES {rows}"), s.Insert)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.errors import Position, SqlError
+from millrace_core.language.cursor import Cursor
 from millrace_core.language.lexer import Lexer, quote, quote_name, tokens, unquote
 from millrace_core.language.words import TokenKind
 
@@ -78,6 +81,33 @@ def test_any_text_is_tokens_or_a_placed_error(text: str) -> None:
         return
     for token in found:
         assert text[token.start : token.end] == token.text
+
+
+def ends(text: str, read: Callable[[Cursor], object]) -> tuple[str, str]:
+    """What is read, without comments and blanks, or the error; and what stands behind it."""
+    cursor = Cursor(text)
+    try:
+        read(cursor)
+    except SqlError as error:
+        return str(error), ""
+    return " ".join(t.text for t in tokens(text[: cursor.place])), cursor.peek().text
+
+
+@given(st.lists(st.tuples(pieces, blanks | st.just("")), min_size=1))
+def test_the_end_of_a_query_is_found_without_its_tokens(parts: list[tuple[str, str]]) -> None:
+    """Quickly and token by token it is the same place."""
+    text = "(x)" + "".join(piece + blank for piece, blank in parts)
+    try:
+        tokens(text)
+    except SqlError:
+        return  # "12abc": the quick way leaves it to whoever reads the query
+    slow = ends(text, lambda cursor: cursor.until("a query", lambda: False))
+    assert ends(text, Cursor.to_end) == slow
+
+
+@pytest.mark.parametrize("text", ["select 'it", "select (`a", "select 1 /* x", 'select "\\"'])
+def test_what_has_no_end_is_found_without_tokens_too(text: str) -> None:
+    assert ends(text, Cursor.to_end) == ends(text, lambda cursor: cursor.until("a query", lambda: False))
 
 
 def test_an_origin_moves_positions() -> None:

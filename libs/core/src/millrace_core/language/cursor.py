@@ -74,6 +74,20 @@ class Cursor(Lexer):
             raise self.unexpected(")")
         return SqlText(self.text[first.start : last], self.position(first.start))
 
+    def to_end(self) -> SqlText:
+        """The text up to the end, or a semicolon or unmatched ``)`` outside all parentheses: as :meth:`until`
+        when nothing else ends it, but for blanks and comments at its end. What is in it is not looked at.
+
+        :raises SqlError: if parentheses do not match, or a string has no end.
+        """
+        first, depth = self.peek().start, 0
+        while (sign := self.pass_text()) and (depth or sign == "("):
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+            self.place += 1
+        if depth:
+            raise self.unexpected(")")
+        return SqlText(self.text[first : self.place].rstrip(), self.position(first))
+
     def argument(self, what: str) -> Argument:
         """One argument of a clause, as written."""
         text = self.until(what, lambda: self.at(",") or self.at("|"))

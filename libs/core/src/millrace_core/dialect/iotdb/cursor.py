@@ -13,9 +13,9 @@ from bisect import bisect_right
 from millrace_core.dialect.iotdb.codes import IotdbError, Status, syntax
 from millrace_core.dialect.iotdb.paths import MANY, NAME, ROOT, Node, Pattern
 from millrace_core.errors import Position
+from millrace_core.language.lexer import MOST_BYTES
 from millrace_core.language.words import Token, TokenKind, Words
 
-MOST_BYTES = 1 << 20
 """The most bytes of a statement, as in the other dialect."""
 MOST_DIGITS = 100
 """The most digits of a whole number: Python itself reads no more than a few thousand."""

@@ -9,6 +9,7 @@ from typing import get_args
 from millrace_core.dialect.tdengine import parse_data, parse_stream, parse_tables
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.cursor import Cursor
+from millrace_core.language.lexer import check_size
 from millrace_core.language.statements import (
     AlterUser,
     CreateAnode,
@@ -44,6 +45,8 @@ def parse(sql: str) -> Statement:
     if len(sql) > MAX_SQL:
         raise SqlError(ErrorCode.TOO_LARGE, f"the statement has {len(sql)} characters, {MAX_SQL} are allowed")
     cursor = Cursor(sql)
+    if not cursor.at("insert"):
+        check_size(sql)
     if any(cursor.at(word) for word in QUERY_WORDS):
         return _query(cursor)
     for words, read in STATEMENTS.items():
@@ -60,7 +63,7 @@ def parse(sql: str) -> Statement:
 
 
 def _query(c: Cursor, *, explain: bool = False) -> Query:
-    text = c.until("a query", lambda: False)
+    text = c.to_end()
     c.finish()
     return Query(text.text, text.position, explain)
 

@@ -8,10 +8,11 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.lexer import check_size
 from millrace_core.language.query import nodes
 from millrace_core.language.query.grammar import Millrace
 from millrace_core.language.query.nodes import START, position_at
-from millrace_core.language.query.size import balance, check_text, check_tree, too_deep
+from millrace_core.language.query.size import balance, check_nesting, check_tree, too_deep
 from millrace_core.language.query.tokens import query_tokens
 from millrace_core.trigger.types.registry import placeholders as known_placeholders
 
@@ -41,9 +42,10 @@ def placeholders(expression: exp.Expr) -> list[tuple[str, Position]]:
 
 
 def _parse(sql: str, kind: type[exp.Expr], origin: Position) -> exp.Expression:
+    check_size(sql, origin)
     try:
         tokens = query_tokens(sql, origin)
-        check_text(sql, tokens, origin)
+        check_nesting(sql, tokens, origin)
         trees = [tree for tree in _DIALECT.parser().parse_into(kind, tokens, sql) if tree is not None]
     except RecursionError:
         raise too_deep(origin) from None

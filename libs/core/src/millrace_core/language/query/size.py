@@ -15,8 +15,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.language.query.nodes import START, position_at, position_of
 
-MOST_BYTES = 1 << 20
-"""The most bytes of a query, as in TDengine."""
 MOST_NESTED = 200
 """The most parentheses, calls, CASEs, NOTs and signs inside one another."""
 MOST_DEEP = 1_000
@@ -38,13 +36,8 @@ def too_deep(position: Position) -> SqlError:
     return SqlError(ErrorCode.TOO_LARGE, f"the query is nested more than {MOST_NESTED} levels deep", position)
 
 
-def check_text(sql: str, tokens: Sequence[Token], origin: Position = START) -> None:
-    """:raises SqlError: TOO_LARGE, with the place, for a text that is too long or nested too deeply."""
-    size = len(sql.encode())
-    if size > MOST_BYTES:
-        raise SqlError(
-            ErrorCode.TOO_LARGE, f"the query has {size:,} bytes, {MOST_BYTES:,} are allowed", origin
-        )
+def check_nesting(sql: str, tokens: Sequence[Token], origin: Position = START) -> None:
+    """:raises SqlError: TOO_LARGE, with the place, for a text that is nested too deeply."""
     opened: list[TokenType] = []
     signs = 0
     for token in tokens:
