@@ -14,7 +14,7 @@ import structlog
 from calc_svc.planning.serving import Planning
 from calc_svc.queries.answering import Answering, heed
 from calc_svc.queries.control import Cancel, Ready
-from millrace_service import Life, ServiceSettings, configure_logs, load_settings
+from millrace_service import Life, ServiceSettings, configure_logs, give_way, load_settings
 
 NICE = 2
 """Streams go first where both want the same core, and planning goes before the queries that run. Otherwise a
@@ -22,7 +22,7 @@ long statement would take longer than its query may while a process for queries 
 
 
 def main(pipes: list[int]) -> None:
-    os.nice(NICE)
+    give_way(NICE)
     configure_logs("calc-svc-planning", load_settings(ServiceSettings).log_level)
     control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
     logger, end = structlog.get_logger("calc-svc-planning"), partial(os._exit, 1)

@@ -20,7 +20,7 @@ from calc_svc.queries.serving import POOL, Cancelling, Serving, Warming, Watchin
 from calc_svc.settings import CalcSettings
 from calc_svc.spark.heap import Exhaustion
 from calc_svc.spark.session import IMPATIENT, Engine
-from millrace_service import Life, Work, configure_logs, load_settings
+from millrace_service import Life, Work, configure_logs, give_way, load_settings
 
 NICE = 5
 """The priority of users' queries: calculations for streams go first if both want one core."""
@@ -28,7 +28,7 @@ NICE = 5
 
 def main(as_: As, pipes: list[int]) -> None:
     if as_ is not As.FIRST:  # restarts, which a query can cause, must not slow streams down
-        os.nice(NICE)
+        give_way(NICE)
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc-queries", settings.log_level)
     control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
@@ -47,7 +47,8 @@ def main(as_: As, pipes: list[int]) -> None:
     works: list[Work] = [Watching(engine, exhaustion), cancelling, *serving]
     for work in works:
         Life(work, logger, end).start()
-    os.setpriority(os.PRIO_PGRP, 0, NICE)  # all threads of its JVM, too
+    if as_ is As.FIRST:
+        give_way(NICE)
     control.send(Ready())
     if waits:
         Life(Warming(engine, control), logger, end).start()

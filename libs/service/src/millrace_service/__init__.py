@@ -5,6 +5,7 @@ from millrace_service.life import Life, Trouble, Work, end_process
 from millrace_service.logs import configure_logs
 from millrace_service.observe import Health, instance, service_app
 from millrace_service.passed_over import passed_over
+from millrace_service.priority import give_way
 from millrace_service.progress import Lives, Look, Progress, Stall, behind, instant
 from millrace_service.secret import kept_secret, read_secret, write_secret
 from millrace_service.serve import serve
@@ -25,7 +26,7 @@ from millrace_service.tracing import OFF, Step, Tracing, start_tracing, timed
 __all__ = [
     "OFF", "Addresses", "Health", "Heap", "KafkaAccess", "KafkaSettings", "Life", "Lives", "Look", "Progress",
     "ServiceSettings", "ServiceToken", "Stall", "Step", "Switch", "Tracing", "Trouble", "Trust", "Work",
-    "behind", "configure_logs", "end_process", "find_token", "instance", "instant", "kept_secret",
+    "behind", "configure_logs", "end_process", "find_token", "give_way", "instance", "instant", "kept_secret",
     "load_settings", "passed_over", "read_secret", "serve", "service_app", "settings_table", "start_tracing",
     "timed", "trust", "turn_of", "variable_of", "wait_for_turn", "write_secret",
 ]  # fmt: skip
