@@ -1,5 +1,8 @@
 """What every Millrace service shares: settings, logs, life of threads, health, metrics, and a clean stop."""
 
+from millrace_service.access.secret import kept_secret, read_secret, write_secret
+from millrace_service.access.tls import Trust, trust
+from millrace_service.access.token import ServiceToken, find_token
 from millrace_service.kafka import KafkaAccess, KafkaSettings
 from millrace_service.life import Life, Trouble, Work, end_process
 from millrace_service.logs import configure_logs
@@ -7,7 +10,6 @@ from millrace_service.observe import Health, instance, service_app
 from millrace_service.passed_over import passed_over
 from millrace_service.priority import give_way
 from millrace_service.progress import Lives, Look, Progress, Stall, behind, instant
-from millrace_service.secret import kept_secret, read_secret, write_secret
 from millrace_service.serve import serve
 from millrace_service.settings import (
     Addresses,
@@ -19,8 +21,6 @@ from millrace_service.settings import (
     variable_of,
 )
 from millrace_service.standby import turn_of, wait_for_turn
-from millrace_service.tls import Trust, trust
-from millrace_service.token import ServiceToken, find_token
 from millrace_service.tracing import OFF, Step, Tracing, start_tracing, timed
 
 __all__ = [

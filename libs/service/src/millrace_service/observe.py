@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from millrace_core.errors import MillraceError
-from millrace_service.token import ServiceToken
+from millrace_service.access.token import ServiceToken
 
 
 @dataclass(frozen=True, slots=True)

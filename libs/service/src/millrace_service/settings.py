@@ -17,9 +17,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice.allowed_addresses import AllowedAddresses, networks
+from millrace_service.access.tls import Trust, trust
+from millrace_service.access.token import ServiceToken, find_token
 from millrace_service.kafka import KafkaSettings
-from millrace_service.tls import Trust, trust
-from millrace_service.token import ServiceToken, find_token
 
 PREFIX = "MILLRACE_"
 # nobody listens at these addresses: how to reach a service that listens everywhere

@@ -14,7 +14,7 @@ from pathlib import Path
 from fastapi import Request
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service.secret import kept_secret, read_secret
+from millrace_service.access.secret import kept_secret, read_secret
 
 FILE = "service-token"
 """The file's name in a stack's folder."""

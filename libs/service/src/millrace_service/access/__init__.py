@@ -1,0 +1,1 @@
+"""Who may talk to a service: the token that services show one another, TLS, and secrets kept in files."""
