@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -14,6 +18,7 @@ import pytest
 import structlog
 
 from calc_svc.planning.__main__ import NICE
+from calc_svc.planning.interruptible import Interrupted, Interruptible
 from calc_svc.planning.messages import AskedQuery, PlannedQuery, Refused, Wanted
 from calc_svc.planning.planner import Planner
 from calc_svc.planning.serving import Planning
@@ -142,6 +147,32 @@ def test_what_nobody_waits_for_ends_in_the_midst(process: QueryProcess) -> None:
         threads.add(psutil.Process(child.process.pid).num_threads())
     assert len(threads) == 1, "none goes on"
     assert process._child is child, "nothing had to be killed"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_ends_in_the_midst_leaves_nothing_half_done() -> None:
+    """Wherever it ends: what is planned after it is planned as before."""
+    catalog, ends, before = make_catalog(), random.Random(1), sys.getswitchinterval()
+    questions = [AskedQuery(sql, "d", "Asia/Tokyo", 7, "ann") for sql in QUERIES]
+    plans = [question.answer(catalog) for question in questions]
+    ended = 0
+    sys.setswitchinterval(1e-5)  # so that an end may be anywhere
+    try:
+        for question in 10 * questions:
+            one = Interruptible(partial(question.answer, catalog), lambda: None)
+            one.start()
+            time.sleep(ends.random() ** 2 * 0.006)
+            while one.alive:
+                one.interrupt()
+                time.sleep(0.0003)
+            try:
+                one.result()
+            except Interrupted:
+                ended += 1
+    finally:
+        sys.setswitchinterval(before)
+    assert ended
+    assert [question.answer(catalog) for question in questions] == plans
 
 
 class Broken(NamedTuple):

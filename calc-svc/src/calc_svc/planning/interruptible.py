@@ -1,4 +1,4 @@
-"""Work that can be ended in the midst, wherever it is."""
+"""Work that another thread can end at any moment."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _AGREED = threading.Lock()
 
 
 class Interrupted(SystemExit):
-    """No Exception, so that the work does not take it for a failure of its own; and a thread that it reaches
-    on its last steps ends without a word."""
+    """Not an Exception, so that the work does not take it for a failure of its own. A thread that it reaches
+    in its last steps ends without a message, as after any SystemExit."""
 
 
 class Interruptible(Generic[Found]):
-    """One piece of work, in a thread of its own. Python interrupts it between two of its instructions, so it
-    must change nothing that it shares with others.
+    """One piece of work, in a thread of its own. Python interrupts it between any two instructions, so it
+    must not leave anything half done that others use.
 
-    ``then``: called in that thread behind the work, unless it was interrupted just then.
+    ``then``: called in that thread after the work, unless the thread is interrupted at that moment.
     """
 
     def __init__(self, work: Callable[[], Found], then: Callable[[], None]) -> None:
@@ -42,8 +42,8 @@ class Interruptible(Generic[Found]):
         self._thread.join()
 
     def interrupt(self) -> None:
-        """Have it end. To be said again while it is alive: what is called back from C may not pass the
-        exception on, and what C itself computes is not interrupted."""
+        """Have it end. Call this again while it is alive: code that C calls back may swallow the exception,
+        and C code itself is not interrupted."""
         with _AGREED:
             if self._thread.is_alive():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
