@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Found = TypeVar("Found")
+THREAD = "interruptible"
 _AGREED = threading.Lock()
 """Held where such a thread begins or is interrupted: the number of a thread that has ended is used again."""
 
@@ -28,7 +29,7 @@ class Interruptible(Generic[Found]):
         self._work, self._then = work, then
         self._found: list[Found] = []
         self._failed: BaseException = Interrupted()
-        self._thread = threading.Thread(target=self._run, name="interruptible", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
     def start(self) -> None:
         with _AGREED:
