@@ -13,7 +13,7 @@ import structlog
 
 from calc_svc.planning.serving import Planning
 from calc_svc.queries.answering import Answering, heed
-from calc_svc.queries.control import Cancel, Ready
+from calc_svc.queries.control import Ready
 from millrace_service import Life, ServiceSettings, configure_logs, give_way, load_settings
 
 NICE = 2
@@ -30,11 +30,7 @@ def main(pipes: list[int]) -> None:
     for number, (pipe, desk) in enumerate(zip(lanes, planning, strict=True)):
         Life(Answering(number, pipe, desk), logger, end).start()
     control.send(Ready())
-
-    def cancel(told: Cancel) -> None:
-        planning[told.lane].cancel(told)
-
-    heed(control, cancel)
+    heed(control, lambda told: planning[told.lane].cancel(told))
 
 
 if __name__ == "__main__":

@@ -340,8 +340,8 @@ class Talk:
     def ask(self, question: object) -> None:
         """Begin."""
         self.line.number += 1
-        self.goes_on = True
         self.reply(question)
+        self.goes_on = True
 
     def reply(self, message: object) -> None:
         self.line.pipe.send(Said(self.line.number, message))

@@ -66,8 +66,7 @@ class Cursor(Lexer):
             if depth == 0 and (closing or token.text == ";" or ends()):
                 break
             depth += (token.text == "(") - closing
-            self.next()
-            last = token.end
+            self.place = last = token.end
         if last == first.start:
             raise self.unexpected(what)
         if depth:

@@ -121,8 +121,8 @@ class Lexer(Words):
 
         :raises SqlError: for a string, name or comment without an end.
         """
-        found = _NO_SIGN.match(self.text, self.place)
-        self.place = found.end() if found is not None else self.place
+        if found := _NO_SIGN.match(self.text, self.place):
+            self.place = found.end()
         sign = self.text[self.place : self.place + 1]
         if sign not in ("", ";", "(", ")"):
             raise self._no_token()
