@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 from collections.abc import Callable
@@ -37,12 +36,8 @@ from millrace_core.recalc.told import Told
 from millrace_core.wire import registrations
 from millrace_core.wire.counters import RECALC
 from millrace_core.wire.registrations import OutputWanted
-from millrace_service import Health, Life, Lives, instant, start_tracing
+from millrace_service import Health, Life, Lives, collect_seldom, instant, start_tracing
 from millrace_wal import KafkaLog, Message
-
-YOUNG_OBJECTS = 50_000
-"""After how many new objects the garbage collector looks at them: a round of triggers makes about as many
-that live until its end, so looking after every 700 found nothing."""
 
 PLANS_AT_ONCE = 4
 """How many users' statements are planned side by side; one user has three at most."""
@@ -132,11 +127,7 @@ class CalcService:
 
     def _begin(self) -> None:
         """Start what can work once the catalog is read and Spark is there, warm or not."""
-        # what exists by now stays; otherwise the collector would look through it all the time, at thousands
-        # of events a second
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS)
+        collect_seldom()
         self._lives.start(*self._working)
 
     def _warm(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from millrace_core.errors import MillraceError
-from millrace_service import configure_logs, load_settings, serve
+from millrace_service import collect_seldom, configure_logs, load_settings, serve
 from millrace_wal import KafkaLog
 from notify_svc.app import notify_app
 from notify_svc.settings import NotifySettings
@@ -21,6 +21,7 @@ def main() -> int:
         return 2
     logger = configure_logs("notify-svc", settings.log_level)
     app = notify_app(settings, lambda: KafkaLog(settings.broker, "notify-svc", kafka), logger)
+    collect_seldom()
     return serve(app, settings.host, settings.notify_port, settings.stop_seconds, tls=settings.tls_pair)
 
 

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import CLOCK, TOPICS
-from millrace_service import OFF, Health, Lives, Tracing, behind, instance
+from millrace_service import OFF, Health, Lives, Tracing, behind, collect_seldom, instance
 from millrace_wal import Log
 from trigger_svc.ahead import Ahead
 from trigger_svc.batches import Batches
@@ -130,6 +130,7 @@ class Engine:
         if self.stopping.is_set():
             return
         self.evaluator.ready()
+        collect_seldom()
         for life in self._beside:
             life.start()
         if self._session is None:
@@ -183,6 +184,8 @@ class Engine:
             self.query.stop()
         elif not self._warm and self._ahead is None:
             warm_up(self._log, self.query, lambda: self.evaluator.positions)
-        self._warm = self._warm or bool(self.query.isActive)
+        if not self._warm:
+            self._warm = bool(self.query.isActive)
+            collect_seldom()  # once more: Spark has come
         self._logger.info("the trigger query runs", seconds=round(time.monotonic() - began, 1))
         self.query.awaitTermination()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -39,8 +40,7 @@ class TooManyRows(Exception):
     """Rows times triggers are more than one job should hold: compute one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True, gc=False):  # thousands a job: ten times as fast as a dataclass
     """A trigger as the plan sees it. ``relation`` and ``place``: the trigger relation and the row there;
     ``written``: the stretches of the log since the trigger before (PERIOD only); ``created``: when its stream
     was made (ms); ``rewritten``: whether its rows count as often as they were written; ``skipped``: the

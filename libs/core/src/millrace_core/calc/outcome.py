@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -17,8 +17,7 @@ NOTIFY = "_notify"
 """The column that says whether to notify of a row; present only if NOTIFY has a condition over columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):  # thousands a job: ten times as fast as a dataclass
     """What a trigger's query gave: rows with the plan's result columns by position (``r0``, ``r1``, …) and
     :data:`NOTIFY`, or the error that stopped it. ``partial``: the error that stopped some of the query's
     partitions; the rows are those of the others.

@@ -137,7 +137,7 @@ def write_results(
         by_table.setdefault(home.name, []).extend(kept)
     topic = wal_topic(table.db, table.name)
     few = any(len(places) < MANY_ROWS for places in by_table.values())
-    rows = frame.to_dicts() if few else []
+    rows = dicts_of(frame, frame.columns) if few else []
     for name, places in by_table.items():
         written.rows += len(places)
         if with_times:
@@ -162,6 +162,12 @@ def _converted(
         for place, (source, target) in enumerate(zip(result, columns, strict=True))
     ]
     return _plain(pl.DataFrame(series))
+
+
+def dicts_of(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, object]]:
+    """Its rows, under these names. Column by column: half of the time that polars takes row by row."""
+    columns = [series.to_list() for series in frame]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
@@ -297,7 +303,7 @@ def _result_cells(
     columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
     plain = _plain(pl.DataFrame(list(columns)))
     names = [column.name for column in result]
-    all_cells: Cells = [dict(zip(names, row, strict=True)) for row in plain.rows()]
+    all_cells: Cells = [*dicts_of(plain, names)]
     if NOTIFY in rows.columns:
         wanted = rows[NOTIFY].to_list()
         all_cells = [cells if told else None for cells, told in zip(all_cells, wanted, strict=True)]
@@ -316,7 +322,7 @@ def _with_results(base: dict[str, object], cells: Cells | None) -> list[dict[str
     calculated."""
     if not cells:
         return [base]
-    told = [row for row in cells if row is not None]
+    told = cells if len(cells) == 1 and cells[0] is not None else [row for row in cells if row is not None]
     if len(told) == 1:
         base["result"] = told[0]
         return [base]
