@@ -211,7 +211,7 @@ def test_what_was_written_while_the_gateway_was_away_is_fired_later(iotdb: Iotdb
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [(1, "ended with code 3"), (2, "longer than 2 s"), (3, "MemoryError")]
+    ("what", "said"), [(1, "exited with code 3"), (2, "longer than 2 s"), (3, "MemoryError")]
 )
 def test_a_class_that_misbehaves_fails_alone_and_goes_on(iotdb: Iotdb, what: int, said: str) -> None:
     iotdb.trigger("classes:Bad")
@@ -379,4 +379,4 @@ def test_code_from_elsewhere_needs_its_hash(iotdb: Iotdb, tmp_path: Path) -> Non
     assert len(iotdb("SHOW TRIGGERS").rows) == 1
     (iotdb.folder / "install" / sha256 / "elsewhere.py").write_text("raise SystemExit")
     iotdb.restart()
-    assert "is not the one that the sha256 means" in iotdb.insert(1, 1).hint
+    assert "or its SHA-256 has changed" in iotdb.insert(1, 1).hint

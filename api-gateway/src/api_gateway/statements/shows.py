@@ -51,7 +51,7 @@ def _database(catalog: Catalog, session: Session, statement: Show) -> str:
     if db is None:
         raise CatalogError(
             ErrorCode.NO_DATABASE,
-            f"no database is chosen: write SHOW db.{statement.what.upper()}",
+            f"no database is selected: write SHOW db.{statement.what.upper()}",
             statement.position,
         )
     if db not in catalog.databases:
