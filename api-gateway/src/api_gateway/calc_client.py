@@ -182,7 +182,7 @@ class CalcClient:
 
     def _away(self, error: Exception) -> MillraceError:
         reason = str(error) or type(error).__name__
-        return MillraceError(ErrorCode.UNAVAILABLE, f"calc-svc at {self._url} is not responding: {reason}")
+        return MillraceError(ErrorCode.UNAVAILABLE, f"calc-svc at {self._url} cannot be reached: {reason}")
 
 
 def _moved(error: MillraceError, spec: StreamSpec, origin: Position) -> MillraceError:

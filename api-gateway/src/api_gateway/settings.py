@@ -25,8 +25,8 @@ class GatewaySettings(ServiceSettings):
         0,
         ge=0,
         le=65_535,
-        description="Port for IoTDB's RPC (IoTDB's own is 6667), which its Python sessions, JDBC and command line "
-        "use. 0: none. Requires the package apache-iotdb (`api-gateway[iotdb]`).",
+        description="Port for IoTDB's RPC (IoTDB's own is 6667), which its Python sessions, JDBC and command "
+        "line use. 0: none. Requires the package apache-iotdb (`api-gateway[iotdb]`).",
     )
     wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
     root_password: SecretStr = Field(
@@ -43,25 +43,27 @@ class GatewaySettings(ServiceSettings):
     timezone: str = Field(
         "UTC",
         title="the name of a time zone, such as Europe/Berlin",
-        description="Time zone of sessions that name none, and of the midnights from which PERIOD and SLIDING count.",
+        description="Time zone of sessions that name none, and of the midnights from which PERIOD and "
+        "SLIDING count.",
     )
     accept_seconds: float = Field(
         10,
         ge=0,
-        description="How long CREATE STREAM, START STREAM and statements that drop tables wait for trigger-svc, in "
-        "seconds; they answer OK even if it is down.",
+        description="How long CREATE STREAM, START STREAM and statements that drop tables wait for "
+        "trigger-svc, in seconds; they answer OK even if it is down.",
     )
     apply_seconds: float = Field(
         30,
         ge=0,
-        description="How long STOP and DROP STREAM wait for trigger-svc before they answer with TIMEOUT, in seconds.",
+        description="How long STOP and DROP STREAM wait for trigger-svc before they answer with TIMEOUT, in "
+        "seconds.",
     )
     rest_seconds: float = Field(
         180,
         ge=0,
-        description="How long the empty WAL topic of a dropped table is kept before it is deleted, in seconds. It "
-        "must be at least as long as consumers remember a topic: a new one of the same name would "
-        "confuse them before then.",
+        description="How long the empty WAL topic of a dropped table is kept before it is deleted, in "
+        "seconds. It must be at least as long as consumers remember a topic: a new one of the same name "
+        "would confuse them before then.",
     )
     trim_seconds: float = Field(
         60, gt=0, description="Seconds between two checks of what topics no longer need to keep."
@@ -69,8 +71,8 @@ class GatewaySettings(ServiceSettings):
     keep_consumed_seconds: int = Field(
         7 * 86_400,
         ge=60,
-        description="The longest time that internal topics keep records that have been consumed, in seconds; most "
-        "topics keep them for less.",
+        description="The longest time that internal topics keep records that have been consumed, in seconds; "
+        "most topics keep them for less.",
     )
     query_seconds: float = Field(
         60,
@@ -104,8 +106,8 @@ class GatewaySettings(ServiceSettings):
     trigger_dir: Path | None = Field(
         None,
         title="a folder",
-        description="Folder of the Python modules with IoTDB trigger classes; when empty, `triggers` in the data "
-        "folder. Classes are loaded from nowhere else.",
+        description="Folder of the Python modules with IoTDB trigger classes; when empty, `triggers` in the "
+        "data folder. Classes are loaded from nowhere else.",
     )
     trigger_call_seconds: float = Field(
         10, gt=0, le=600, description="How long one call of a trigger's class may take, in seconds."
@@ -120,15 +122,15 @@ class GatewaySettings(ServiceSettings):
         60,
         gt=0,
         le=600,
-        description="How long an insert waits for AFTER triggers, in seconds; after that, a PESSIMISTIC one makes "
-        "it fail (1302).",
+        description="How long an insert waits for AFTER triggers, in seconds; after that, a PESSIMISTIC one "
+        "makes it fail (1302).",
     )
     trigger_tries: int = Field(
         3,
         ge=1,
         le=100,
-        description="How many times a trigger's process is started before a firing fails because it is not running "
-        "(IoTDB's stateful_trigger_retry_num_when_not_found).",
+        description="How many times a trigger's process is started before a firing fails because it is not "
+        "running (IoTDB's stateful_trigger_retry_num_when_not_found).",
     )
 
     @property
