@@ -202,7 +202,7 @@ def main() -> None:
         prog="bench.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     root.add_argument("results", nargs="*", type=Path, help="results files to publish")
-    root.add_argument("--note", default="", help="what is to be known of how they were taken")
+    root.add_argument("--note", default="", help="what readers should know about how they were taken")
     given = root.parse_args()
     file = PUBLISHED / "system.json"
     system = json.loads(file.read_text())
