@@ -62,7 +62,7 @@ def test_anomalies_as_tdgpt_has_them(address: str) -> None:
 
 def test_what_cannot_be_analysed(address: str) -> None:
     few = post(address, "/anomaly-detect", data=[TIMES[:3], VALUES[:3]], algo="iqr", wncheck=0)
-    assert few == {"rows": -1, "msg": "iqr takes 10 to 40000 rows of a group, not 3"}
+    assert few == {"rows": -1, "msg": "iqr needs 10 to 40000 rows in a group, not 3"}
     unknown = post(address, "/anomaly-detect", data=[TIMES, VALUES], algo="x")
     assert unknown["rows"] == -1
     assert "known are grubbs, iqr" in unknown["msg"]

@@ -173,7 +173,9 @@ def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
     told = [status.decode(record.value or b"") for record in replay(log, STATUS.name)]
     (failure,) = [one for one in told if isinstance(one, status.StreamFailure)]
     assert failure.stream == 2
-    assert failure.message.startswith("a result cannot be written: append to topic wal.d.src: a message of")
+    assert failure.message.startswith(
+        "a result could not be written: append to topic wal.d.src: a message has"
+    )
     loop.stopping.set()
     loop.end()
 

@@ -112,7 +112,9 @@ def test_an_open_window_says_what_it_waits_for_in_words(it: Any) -> None:
     assert "'2026-01-01 08:00:12.000'" in there
     it("INSERT INTO one VALUES ('2026-01-01 00:00:12', 3)")
     found = told(it)
-    assert found["window/none_open", "one"][3].startswith("waiting for a row of d.one, and for the watermark to reach it")
+    assert found["window/none_open", "one"][3].startswith(
+        "waiting for a row of d.one, and for the watermark to reach it"
+    )
     assert "It is running, and has sent 1 trigger events" in of_stream(found, "verdict")
 
 

@@ -275,7 +275,7 @@ def test_before_a_refused_write_nothing_is_stored(iotdb: Iotdb) -> None:
     iotdb.insert(1, 5)
     found = iotdb.refused("INSERT INTO root.p.d(time, v) VALUES (2, 3), (3, -1)")
     assert found.status is Status.TRIGGER_FIRE_ERROR
-    assert "the least is 0.0" in str(found)
+    assert "must be at least 0.0" in str(found)
     assert iotdb.values("root.p.d") == [5]
     iotdb.rig("INSERT INTO `root.p`.`root.p.d` (time, v) VALUES (4, 1)")
     with pytest.raises(IotdbError):  # the other dialect is no way around it
@@ -285,7 +285,7 @@ def test_before_a_refused_write_nothing_is_stored(iotdb: Iotdb) -> None:
 
 def test_optimistic_failures_are_counted_and_told(iotdb: Iotdb) -> None:
     iotdb.trigger("conformance_triggers:Reject", event="BEFORE", min="0", strategy="OPTIMISTIC")
-    assert "the least is 0.0" in iotdb.insert(1, -1).hint
+    assert "must be at least 0.0" in iotdb.insert(1, -1).hint
     assert iotdb.values("root.p.d") == [-1]
     assert iotdb.triggers._lives["t"].failures == 1
 
@@ -313,7 +313,7 @@ def test_create_is_refused_with_its_cause(iotdb: Iotdb) -> None:
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'nowhere:A'": (1303, "no module nowhere"),
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'json.decoder:JSONDecoder'": (
             1303,
-            "from there alone",
+            "loaded only from there",
         ),
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'classes:Picky'": (1300, "no attribute will do"),
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'classes:Seen' USING URI 'none.py'": (

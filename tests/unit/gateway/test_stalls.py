@@ -101,12 +101,12 @@ def test_what_has_stalled_is_told_with_all_streams_until_it_moves(bench: Bench) 
 def test_a_stall_of_notifications_touches_the_streams_that_notify(bench: Bench) -> None:
     bench.told[6061] = [Stall("intake", SINCE, "3 records")]
     found = bench.messages()
-    assert found["quiet"] == "" and found["tells"].startswith("notify-svc: intake has stalled since")
+    assert found["quiet"] == "" and found["tells"].startswith("notify-svc: intake has been stalled since")
 
 
 def test_what_has_stalled_in_the_gateway_itself_is_told_too(bench: Bench) -> None:
     bench.own = [Stall("registrations", SINCE, "the broker does not answer")]
-    assert bench.messages()["quiet"].startswith("api-gateway: registrations has stalled since")
+    assert bench.messages()["quiet"].startswith("api-gateway: registrations has been stalled since")
 
 
 @pytest.mark.parametrize("answer", ["refused", "nonsense"])

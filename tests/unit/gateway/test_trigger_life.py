@@ -165,7 +165,8 @@ GUARD = """
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [(-1, "False"), (-2, "exited with code 3"), (-3, "longer than 2 s"), (-4, "MemoryError")]
+    ("what", "said"),
+    [(-1, "False"), (-2, "exited with code 3"), (-3, "longer than 2 s"), (-4, "MemoryError")],
 )
 def test_whatever_refuses_before_nothing_is_stored(iotdb: Iotdb, what: int, said: str) -> None:
     (iotdb.folder / "guard.py").write_text(dedent(GUARD))
