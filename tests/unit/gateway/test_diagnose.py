@@ -92,7 +92,7 @@ def test_a_stream_without_rows_says_so(it: Any) -> None:
     create(it, "INTERVAL(10s) SLIDING(10s)")
     found = told(it)
     assert of_stream(found, "status") == "Running"
-    assert of_stream(found, "verdict").startswith("No row of its trigger table d.one has come")
+    assert of_stream(found, "verdict").startswith("No row of its trigger table d.one has arrived")
     assert not [key for key in found if key[0].startswith(("group", "window"))]
     assert found["rows/filtered", None][0] == 0
 
@@ -218,7 +218,7 @@ def test_bad_questions_are_refused(it: Any) -> None:
     create(it, "SESSION(ts, 5s)")
     for sql, code, text in (
         ("DIAGNOSE STREAM none", ErrorCode.UNKNOWN_STREAM, "d.none"),
-        ("DIAGNOSE STREAM s LIMIT 0", ErrorCode.INVALID_VALUE, "LIMIT 0: 1 to 10000"),
+        ("DIAGNOSE STREAM s LIMIT 0", ErrorCode.INVALID_VALUE, "LIMIT 0: must be from 1 to 10000"),
         ("DIAGNOSE STREAM s LIMIT 10001", ErrorCode.INVALID_VALUE, "LIMIT 10001"),
         ("DIAGNOSE STREAM s LIMIT x", ErrorCode.SYNTAX, "a number"),
         ("DIAGNOSE s", ErrorCode.SYNTAX, "STREAM"),
