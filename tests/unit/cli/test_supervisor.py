@@ -194,7 +194,7 @@ def test_status_says_how_often_and_why() -> None:
                     "stalled": [{"part": "calc-svc", "since": "2026-01-01T00:00:00Z", "waits_for": "x"}]
                 }
             },
-            "calc-svc has been stalled since 2026-01-01T00:00:00Z, waiting for x",
+            "calc-svc has been stalled since 2026-01-01T00:00:00Z: x",
         ),
         (503, [], "/healthz answered with status 503"),
     ],

@@ -121,7 +121,7 @@ def test_bad_steps_are_refused_with_their_line(steps: str, line: int, what: str)
         ("id: some-case", "id: another", 1, "not the name of the file"),
         ("id: some-case", "id: Some_Case", 1, "kebab"),
         ("title: a title", "title: ''", 2, "not empty"),
-        ("title: a title", "titles: x", 2, "no 'titles'"),
+        ("title: a title", "titles: x", 2, "cannot have 'titles'"),
         ("covers: [trigger.interval]", "covers: []", 3, "not be empty"),
         ("dialect: tdengine", "dialect: sqlite", 4, "must be one of tdengine"),
         ("precision: ms", "precision: s", 5, "must be one of ms"),

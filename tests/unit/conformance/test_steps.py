@@ -121,7 +121,7 @@ def test_error_refuses_another_message(stage: Any) -> None:
 def test_error_refuses_a_failure_of_the_gateway(stage: Any) -> None:
     outcome = stage.play(ERROR, {"CREATE STREAM": stage.refusal("period: internal error", 0x0100)})
     assert outcome.word == "FAIL"
-    assert "failure" in outcome.failure.came
+    assert "not refused, but failed" in outcome.failure.came
 
 
 AS = "as: {user: '{db}_r', pass: Secret_123}"

@@ -242,7 +242,7 @@ def test_what_is_due_and_does_not_run_can_be_seen(desk: Desk) -> None:
     desk.do(CREATE)
     assert desk.runner().look() == (0, "")
     desk.now += 1
-    assert desk.runner().look() == (0, "a continuous query due at 2200-01-01T00:00:00Z")
+    assert desk.runner().look() == (0, "a continuous query has been due since 2200-01-01T00:00:00Z")
     desk.counts((LATE - DAY, 1))
     desk.step()
     assert desk.runner().look() == (1, "")

@@ -86,10 +86,7 @@ def test_nothing_is_said_of_what_is_well(bench: Bench) -> None:
 
 def test_what_has_stalled_is_told_with_all_streams_until_it_moves(bench: Bench) -> None:
     bench.told[6051] = [LOOP]
-    text = (
-        "calc-svc: calc-svc has been stalled since 2001-09-09T01:46:40Z, waiting for 12 records of topic "
-        "triggers"
-    )
+    text = "calc-svc: calc-svc has been stalled since 2001-09-09T01:46:40Z: 12 records of topic triggers"
     assert bench.messages() == {"quiet": text, "tells": text}
     bench.told[6051] = [Stall(LOOP.part, SINCE, "15 records of topic triggers")]
     assert bench.messages()["quiet"].endswith("15 records of topic triggers")
@@ -126,8 +123,8 @@ def test_a_service_that_does_not_answer_has_stalled_after_a_while(
     assert bench.messages()["quiet"] == ""
     bench.time += 31
     assert bench.messages()["quiet"].startswith(
-        "trigger-svc: the process has been stalled since 2001-09-09T01:46:40Z, waiting for an answer from "
-        "its /healthz"
+        "trigger-svc: the process has been stalled since 2001-09-09T01:46:40Z: its /healthz gives no "
+        "usable answer"
     )
 
 

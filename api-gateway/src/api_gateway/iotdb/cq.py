@@ -175,4 +175,7 @@ class CqRunner:
         continuous = self._context.continuous
         due = continuous.next_at()
         late = due is not None and due < self._clock()
-        return continuous.ended, f"a continuous query due at {instant(due / 1e9)}" if due and late else ""
+        return (
+            continuous.ended,
+            f"a continuous query has been due since {instant(due / 1e9)}" if due and late else "",
+        )

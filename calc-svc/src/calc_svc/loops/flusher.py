@@ -106,7 +106,7 @@ class Flusher:
             self._failing.pop(stored.topic, None)
         except Exception as error:  # a full disk, say: the rows stay in memory and in the WAL
             metrics.FLUSH_FAILURES.inc()
-            self._failing[stored.topic] = f"the flush of {stored.topic}, which is failing: {error}"
+            self._failing[stored.topic] = f"the flush of {stored.topic} is failing: {error}"
             self._logger.error("flush failed", table=stored.topic, error=str(error))
         took = time.monotonic() - began
         metrics.FLUSH_SECONDS.observe(took)

@@ -179,7 +179,7 @@ class QueryProcess:
     def look(self) -> tuple[object, str]:
         """How often a process has begun, and what waits for the next one."""
         waits = self._child is None and self._waiting
-        return self._begun, f"{self._kind.words}, which {self._waiting} queries need" if waits else ""
+        return self._begun, f"{self._waiting} queries are waiting for {self._kind.words}" if waits else ""
 
     def refused(self) -> dict[str, str]:
         """The users whose queries are refused, and until when."""

@@ -319,7 +319,7 @@ def _problem(answer: httpx.Response) -> str:
     try:
         detail = answer.json()["detail"]
         stalled = [
-            f"{one['part']} has been stalled since {one['since']}, waiting for {one['waits_for']}"
+            f"{one['part']} has been stalled since {one['since']}: {one['waits_for']}"
             for one in detail.get("stalled", ())
         ]
         return "; ".join(stalled) or str(detail.get("problem", ""))
