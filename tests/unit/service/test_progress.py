@@ -84,7 +84,9 @@ def test_what_waits_in_a_topic_is_said_by_count_and_place() -> None:
     assert behind("triggers", {0: 5, 1: 7, 2: 9}, {1: 6}) == (
         "1 record of topic triggers is waiting, from offset 6 of partition 1 on"
     )
-    assert behind("triggers", {0: 5, 1: 7}, {0: 3, 1: 6}).startswith("3 records of topic triggers are waiting")
+    assert behind("triggers", {0: 5, 1: 7}, {0: 3, 1: 6}).startswith(
+        "3 records of topic triggers are waiting"
+    )
     assert behind("triggers", {}, {0: 3}) == "", "a topic that began anew"
 
 
