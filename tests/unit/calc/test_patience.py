@@ -118,7 +118,7 @@ def test_an_output_table_that_was_dropped_is_waited_for_unless_it_cannot_come(de
     desk.learn(SUPER, Child("d", "sup", "out", (1,)))
     product = desk.run(1, EVENT)
     assert product.waits is None and product.status is not None
-    assert product.status.message == "the output table d.out is gone", "another has its name now"
+    assert product.status.message == "the output table d.out no longer exists", "another has its name now"
 
 
 def test_what_fails_while_a_group_takes_its_leave_is_the_streams_status(

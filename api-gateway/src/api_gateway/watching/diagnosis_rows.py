@@ -160,7 +160,7 @@ def _held(case: Case) -> list[Row]:
     counts = {
         "groups": ([part.total for part in case.hosts], "groups"),
         "open_windows": ([part.windows for part in case.hosts], "open windows"),
-        "rows_waiting": ([part.waiting for part in case.hosts], "rows that wait for the watermark"),
+        "rows_waiting": ([part.waiting for part in case.hosts], "rows waiting for the watermark"),
     }
     return [
         _row("stream", item, sum(found), detail=f"{words} are kept, at most {max(found)} of them in one slot "
