@@ -159,7 +159,9 @@ def test_a_damaged_state_is_an_error_that_says_what_to_do(tmp_path: Path, wound:
 @pytest.mark.parametrize("slots", [2, 8])
 def test_another_number_of_slots_is_an_error_that_names_both(tmp_path: Path, slots: int) -> None:
     done(begun(tmp_path), 3, 0, 3)
-    with pytest.raises(StateError, match=f"MILLRACE_SLOTS is {slots}, but the states .* are of 4 slots"):
+    with pytest.raises(
+        StateError, match=f"MILLRACE_SLOTS is {slots}, but the states .* were written for 4 slots"
+    ):
         SlotStates(tmp_path, slots).check()
 
 
@@ -184,9 +186,11 @@ def test_states_from_before_heads_and_lists_are_taken_over(tmp_path: Path) -> No
         (tmp_path / str(slot)).mkdir()
         for batch in batches:
             (tmp_path / str(slot) / f"{batch}.state").write_bytes(blob(slot, text=f"of batch {batch}"))
-    with pytest.raises(StateError, match=r"MILLRACE_SLOTS is 3, but the states .* are of more than 3 slots"):
+    with pytest.raises(
+        StateError, match=r"MILLRACE_SLOTS is 3, but the states .* were written for more than 3 slots"
+    ):
         SlotStates(tmp_path, 3).check()
-    with pytest.raises(StateError, match=r"MILLRACE_SLOTS is 8, but the states .* are of 4 slots"):
+    with pytest.raises(StateError, match=r"MILLRACE_SLOTS is 8, but the states .* were written for 4 slots"):
         SlotStates(tmp_path, 8).check()
     states = SlotStates(tmp_path, 4)
     assert (states.latest().number, states.latest().positions) == (5, None)
