@@ -31,9 +31,9 @@ def test_another_master_is_spark_s_own_matter(master: str) -> None:
     [
         ("MILLRACE_SPARK_MASTER", "locl", "local, local[N], spark://"),
         ("MILLRACE_SPARK_MASTER", "local[]", "local, local[N], spark://"),
-        ("MILLRACE_FILES", "s3://bucket/millrace", "a folder of this machine"),
-        ("MILLRACE_FILES", "/srv/millrace", "a folder of this machine"),
-        ("MILLRACE_FILES", "file://elsewhere/srv", "a folder of this machine"),
+        ("MILLRACE_FILES", "s3://bucket/millrace", "a folder on this machine"),
+        ("MILLRACE_FILES", "/srv/millrace", "a folder on this machine"),
+        ("MILLRACE_FILES", "file://elsewhere/srv", "a folder on this machine"),
     ],
 )
 def test_what_is_not_supported_is_refused_at_the_start(

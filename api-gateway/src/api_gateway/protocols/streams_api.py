@@ -150,7 +150,7 @@ def resource_router(context: Context, executor: Executor, logins: Logins) -> API
 def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
     @router.get("")
     def listed(db: Annotated[str | None, Query()] = None, session: Session = who) -> list[Stream]:
-        """All streams that the user may know about, or those of one database."""
+        """List all streams that the user may know about, or those of one database."""
         entries = [
             e for e in list(context.catalog.streams.values())
             if (db is None or e.spec.db == db) and sees(context.catalog, session.user, e.spec.home)
@@ -198,7 +198,7 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
 
     @router.delete("/{name}", status_code=204)
     def drop(name: str, session: Session = who) -> None:
-        """Drop the stream; what it wrote stays."""
+        """Drop the stream; what it has written is kept."""
         executor.execute(session, f"DROP STREAM {_quoted(_find(context, session, name))}")
 
     @router.post("/{name}/start")

@@ -59,7 +59,7 @@ def rest_router(
     async def sql_in(
         request: Request, db: str, tz: str = "", req_id: str = "", row_with_meta: bool = False
     ) -> Response:
-        """The same; names without a database mean ``db``."""
+        """The same, with ``db`` as the database of names without one."""
         return await protocol.answer(request, db, tz, req_id, row_with_meta)
 
     @router.get("/rest/login/{user}/{password}")

@@ -37,7 +37,7 @@ def _switch(value: object) -> object:
 
 Port = Annotated[int, Field(ge=1, le=65535, title="a port")]
 Url = Annotated[str, Field(title="an address such as http://127.0.0.1:6041")]
-Heap = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgKMG]$", title="a size of a Java heap, such as 512m or 2g")]
+Heap = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgKMG]$", title="a Java heap size, such as 512m or 2g")]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 
 

@@ -18,7 +18,7 @@ from millrace_service import ServiceSettings, Switch
 
 LOCAL = "local"
 MASTERS = "local, local[N], spark://…, k8s://… or yarn"
-FILES = "a folder of this machine, such as file:///srv/millrace"
+FILES = "a folder on this machine, such as file:///srv/millrace"
 
 
 class SparkSettings(ServiceSettings):
