@@ -80,7 +80,7 @@ def tables(peers: Mapping[str, Any], system: Mapping[str, Any]) -> str:
             *_beside(stage, STAGES, letters),
             "\n### Our own measures\n",
             *_own(system["parts"], own),
-            "\n### What was taken when\n",
+            "\n### When the figures were taken\n",
             *_taken(zip(own, system["parts"], strict=True)),
             *_taken((letters[name], part) for name, part in peers["parts"].items()),
             "",

@@ -72,7 +72,7 @@ class Running:
         except MillraceError as error:
             if error.code is not ErrorCode.UNKNOWN_QUERY:
                 self._context.logger.warning(
-                    "the query of a client that is gone could not be ended", reason=str(error)
+                    "the query of a client that has disconnected could not be cancelled", reason=str(error)
                 )
 
     @contextmanager

@@ -31,7 +31,7 @@ def show(context: Context, session: Session, statement: Show) -> Answer:
     if found is None:
         raise SqlError(
             ErrorCode.UNSUPPORTED,
-            f"SHOW {statement.what.upper()} is not supported; these are: SHOW {', '.join(SHOWS).upper()}",
+            f"SHOW {statement.what.upper()} is not supported; supported are SHOW {', '.join(SHOWS).upper()}",
             statement.position,
         )
     if statement.what == "streams" and statement.db is None:

@@ -394,4 +394,4 @@ class WalConsumer:
         stops first."""
         what = "writing dead letters and registrations"
         if not patiently(action, self.stopping, self._logger, what):
-            raise MillraceError(ErrorCode.UNAVAILABLE, f"{what}: calc-svc is stopping without the broker")
+            raise MillraceError(ErrorCode.UNAVAILABLE, f"{what}: calc-svc is stopping; the broker is down")

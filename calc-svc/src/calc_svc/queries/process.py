@@ -136,7 +136,7 @@ class QueryProcess:
             with self._changed:
                 self._changed.notify_all()
         elif not spare.alive or spare.late:
-            self._logger.warning("the next process for queries has ended", code=spare.process.poll())
+            self._logger.warning("the standby process for queries has ended", code=spare.process.poll())
             self._spare, self._spare_from = None, time.monotonic() + SPARE_PAUSE
             spare.close()
 

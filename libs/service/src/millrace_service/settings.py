@@ -300,7 +300,7 @@ def _fault(kind: type[BaseSettings], error: Any) -> str:
 
 def settings_table(kind: type[BaseSettings], base: type[BaseSettings] | None = None) -> str:
     """The settings of ``kind``, without those of ``base``, as a Markdown table."""
-    lines = ["| variable | default | what it may be | meaning |", "|---|---|---|---|"]
+    lines = ["| variable | default | allowed values | meaning |", "|---|---|---|---|"]
     for name, field in kind.model_fields.items():
         if base is None or name not in base.model_fields:
             cells = [f"`{variable_of(name)}`", _default(field.default), wanted(field)]
