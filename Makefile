@@ -29,16 +29,16 @@ venv: $(VENV)/.synced ## the Python environment: locked packages, and ours as ed
 jars: java venv ## the Java jars of ivy.xml
 	@$(PY) -m millrace jars
 
-up: java venv ## start Kafka and the four services in the background; TLS=1: they answer by https
+up: java venv ## start Kafka and the four services in the background; TLS=1: they answer over HTTPS
 	@$(if $(TLS),MILLRACE_TLS=$(TLS)) $(PY) -m millrace up
 
-down: venv ## stop them
+down: venv ## stop Kafka and the services
 	@$(PY) -m millrace down
 
-status: venv ## what runs
+status: venv ## show what is running
 	@$(PY) -m millrace status
 
-logs: venv ## the ends of all logs (millrace logs -f follows them)
+logs: venv ## show the ends of all logs (millrace logs -f follows them)
 	@$(PY) -m millrace logs
 
 demo: java venv ## streams over real data, checked against DuckDB
@@ -63,11 +63,11 @@ check: venv
 	if [[ "$$source" == *src/* || "$$source" == *src ]]; then $(VENV)/bin/mypy "$$source"; fi; \
 	$(PY) -m pytest -q -m "not java and not stack" --hypothesis-profile=check -n $$(nproc) "$$tests"
 else
-check: lint ## style, types, imports, unit and contract tests (no Java); PKG=core/trigger: of one package alone
+check: lint ## style, types, imports, unit and contract tests (no Java); PKG=core/trigger: only those of one package
 	@echo "== tests";        $(FAST) -q --hypothesis-profile=check
 endif
 
-fuzz: venv ## property tests at random, 1,000 examples each: make fuzz SECONDS=600 (SEED=… TESTS=… repeat a finding)
+fuzz: venv ## random property tests, 1,000 examples each: make fuzz SECONDS=600 (SEED=… TESTS=… repeat a failure)
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(TESTS)
 
 # The JVMs of tests live for a minute or two: the optimising compiler would take more time than it saves.
@@ -87,8 +87,8 @@ chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)
 chaos: java venv jars ## kill and pause every part under load, check every window: make chaos SEEDS=1..20 MINUTES=2
 	@$(PY) -m tests.chaos --seeds $(or $(SEEDS),1..20) --minutes $(or $(MINUTES),2)
 
-envelope: java venv jars ## hostile statements at random against a stack of its own: an answer or an own error within SECONDS=10 (SEED=… repeats)
-	@seed=$(or $(SEED),$$(($$RANDOM * 32768 + $$RANDOM))); echo "envelope: seed $$seed (again: make envelope SEED=$$seed)"; \
+envelope: java venv jars ## random hostile statements against a stack of its own: each must get an answer or one of Millrace's own errors within SECONDS=10 (SEED=… repeats a run)
+	@seed=$(or $(SEED),$$(($$RANDOM * 32768 + $$RANDOM))); echo "envelope: seed $$seed (to repeat: make envelope SEED=$$seed)"; \
 	MILLRACE_ENVELOPE_SECONDS=$(or $(SECONDS),10) $(PY) -m pytest -q -s --hypothesis-profile=fuzz --hypothesis-seed=$$seed \
 	  tests/integration/test_envelope.py
 
@@ -106,35 +106,35 @@ clean: ## stop the stack; remove its data, the jars, the environment and all cac
 	rm -rf .millrace .jars $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-settings: venv ## write docs/SETTINGS.md, which the settings are made into
+settings: venv ## write docs/SETTINGS.md from the settings
 	@$(PY) -m tests.settings
 
-lock: $(UV) ## resolve all dependencies anew and write requirements.lock (docs/decisions/0002)
+lock: $(UV) ## resolve all dependencies again and write requirements.lock (docs/decisions/0002)
 	@$(UV) lock --upgrade
 	@$(UV) export --quiet --all-packages --all-extras --no-emit-workspace --no-header --no-annotate \
 	  --format requirements-txt --output-file requirements.lock
 	@wc -l requirements.lock
 
-audit: venv ## known vulnerabilities of the locked packages; what cannot be looked up is told
+audit: venv ## find known vulnerabilities of the locked packages; packages that cannot be looked up are listed
 	@$(PY) -m tests.audit
 
 java: # says in one sentence what is wrong, before anything long is done
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
-	if ! version=$$("$$java" -version 2>&1); then echo "Java 17 or newer is needed, and $$java cannot be run" >&2; exit 1; fi; \
+	if ! version=$$("$$java" -version 2>&1); then echo "Java 17 or newer is required, but $$java cannot be run" >&2; exit 1; fi; \
 	version=$$(sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' <<< "$$version" | head -1); \
-	if [ "$${version:-0}" -lt 17 ]; then echo "Java 17 or newer is needed, and $$java is Java $${version:-unknown}" >&2; exit 1; fi
+	if [ "$${version:-0}" -lt 17 ]; then echo "Java 17 or newer is required, but $$java is Java $${version:-unknown}" >&2; exit 1; fi
 
 # A virtual environment by the first Python that is new enough, with uv in it.
 $(UV):
 	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
 	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
 	done; \
-	if [ -z "$${found:-}" ]; then echo "Python 3.11 or newer is needed, and there is none on PATH (PYTHON=… names one)" >&2; exit 1; fi; \
-	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "Python's venv module is needed: install it for $$found (on Debian: apt install python3-venv)" >&2; exit 1; fi; \
+	if [ -z "$${found:-}" ]; then echo "Python 3.11 or newer is required, but there is none on PATH (name one with PYTHON=…)" >&2; exit 1; fi; \
+	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "Python's venv module is required: install it for $$found (on Debian: apt install python3-venv)" >&2; exit 1; fi; \
 	if [ ! -x $(PY) ]; then echo "creating $(VENV) with $$($$found --version)"; "$$found" -m venv $(VENV); fi; \
 	$(PY) -m ensurepip >/dev/null; \
 	if ! why=$$($(PY) -m pip install --quiet --disable-pip-version-check "uv>=0.8" 2>&1); then \
-	  echo "uv could not be installed by pip, from the package index that pip is set up for: $$(tail -1 <<< "$$why")" >&2; exit 1; \
+	  echo "pip could not install uv from the package index that it is configured for: $$(tail -1 <<< "$$why")" >&2; exit 1; \
 	fi
 
 # Everything is pinned and checked by hash, what builds our own packages included: no step resolves anything.

@@ -42,7 +42,11 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument(
         "measures", nargs="*", choices=[[], *MEASURES], metavar="measure", help=", ".join(MEASURES)
     )
-    root.add_argument("--quick", action="store_true", help="small sizes: whether the bench works, no figures")
+    root.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes: only shows whether the bench works, the figures mean nothing",
+    )
     return root
 
 
@@ -70,7 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def write(results: dict[str, Any]) -> None:
     """Writes the results file. :raises ValueError: unless it has exactly the keys that it must have."""
     if set(results) != set(goals.KEYS):
-        raise ValueError(f"the results have other keys: {sorted(set(results) ^ set(goals.KEYS))}")
+        raise ValueError(
+            "the results do not have the expected keys; the difference is "
+            f"{sorted(set(results) ^ set(goals.KEYS))}"
+        )
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({key: results[key] for key in goals.KEYS}, indent=2) + "\n")
     print(f"written to {RESULTS}")

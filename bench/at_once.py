@@ -106,7 +106,7 @@ def _at_once(written: list[int], shown: Mapping[int, Shown], begin: int) -> Iter
             while place < len(results) and results[place][0] < number:
                 place += 1
             if place == len(results):
-                raise BenchError(f"row {number} is in no result of AT_ONCE")
+                raise BenchError(f"row {number} is not in any result of AT_ONCE")
             if number >= begin:
                 yield (results[place][1] - written[number]) / 1000
 

@@ -130,7 +130,7 @@ class Hostile:
             }  # fmt: skip
             say(f"{kind}: {found[kind]}")
             if ErrorCode.INTERNAL.name in ends:
-                raise BenchError(f"{kind}: an inner error")
+                raise BenchError(f"{kind}: an internal error")
         return found
 
 

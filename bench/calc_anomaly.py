@@ -48,7 +48,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Triggers a second by algorithm and way."""
     groups, sample, repeats = (50, 3, 1) if given.quick else (1_000, SAMPLE, REPEATS)
     found: dict[str, Any] = {
-        "note": f"one_by_one: {sample} triggers were run; ratios take their rate for that of all",
+        "note": f"one_by_one: only {sample} triggers were run; ratios assume the same rate for all",
         "triggers": groups, "rows_each": EACH,
     }  # fmt: skip
     with in_process(MEMORY_ROWS) as one:
@@ -83,7 +83,7 @@ def _algorithm(
     jobs, single = one.jobs(), one.jobs(one_by_one=True)
     few = fired[:sample]
     if _cells(answer(jobs, spec, few)) != _cells(answer(single, spec, few)):
-        raise BenchError(f"{name}: one job for all and one for each find different windows")
+        raise BenchError(f"{name}: one job for all and one job for each found different windows")
     seconds = []
     for turn in range(repeats + 1):
         began = time.perf_counter()
@@ -106,7 +106,9 @@ def _check(name: str, product: Product, triggers: int) -> None:
     """:raises BenchError: unless each trigger gave the two windows that are there."""
     found = [(row["n"], row["hi"]) for message in product.messages for row in rows_of(message.value)]
     if sum(one == (2, 5_000) for one in found) != triggers or len(found) < WINDOWS * triggers:
-        raise BenchError(f"{name}: {triggers} triggers gave {len(found)} windows: not those of the rows")
+        raise BenchError(
+            f"{name}: {triggers} triggers gave {len(found)} windows, which are not those of the rows"
+        )
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     groups, windows = (100, 2) if given.quick else (1_000, 10)
     sample, repeats, alone = (5, 2, 20) if given.quick else (SAMPLE, REPEATS, ALONE)
     found: dict[str, Any] = {
-        "note": f"one_by_one: {sample} triggers were run; ratios take their rate for that of all",
+        "note": f"one_by_one: only {sample} triggers were run; ratios assume the same rate for all",
         "triggers": [groups, groups * windows],
     }
     with in_process(MEMORY_ROWS) as one:
@@ -158,7 +158,7 @@ def _cells(product: Product) -> list[tuple[bytes | None, dict[str, Any]]]:
 def _check(shape: str, many: Product, ones: Product, triggers: int) -> None:
     """:raises BenchError: unless both ways gave the same rows."""
     if sorted(_cells(many), key=repr) != sorted(_cells(ones), key=repr):
-        raise BenchError(f"{shape}: one job for all and one for each give different rows")
+        raise BenchError(f"{shape}: one job for all and one job for each gave different rows")
     _check_rows(shape, many, triggers)
 
 

@@ -91,7 +91,7 @@ def _measure(ways: dict[str, _Way], streams: list[Shaped], repeats: int, found: 
             seconds[name] += [took] if turn >= WARM else []  # the first ones plan and compile
             cells.append(_checked(streams, products))
         if cells[0] != cells[1]:
-            raise BenchError("many streams side by side and two give different rows")
+            raise BenchError("many streams at the same time gave different rows from two")
     for name in ways:
         took = statistics.median(seconds[name])
         found[name] |= {

@@ -119,5 +119,5 @@ def _check(results: Results, readings: Readings) -> None:
     ]
     if wrong or len(found) != len(expected):
         raise BenchError(
-            f"{len(wrong)} of {len(expected)} results are wrong, first {wrong[:3]}; {len(found)} came"
+            f"{len(wrong)} of {len(expected)} results are wrong, first {wrong[:3]}; {len(found)} arrived"
         )

@@ -84,7 +84,7 @@ def _fill(one: Stage, block: Block) -> None:
         return len(found.rows) >= wanted
 
     wait(told, SECONDS, f"{wanted} windows closed")
-    say(f"{wanted} windows are closed and wait to be calculated")
+    say(f"{wanted} windows are closed and waiting to be calculated")
 
 
 @dataclass
@@ -183,5 +183,5 @@ def _check(results: Results, block: Block) -> None:
 if __name__ == "__main__":
     report.run(
         "catch_up", __doc__, measure, FIGURES,
-        rows={"type": int, "default": 20_000_000, "help": "rows that come while calc-svc is down"},
+        rows={"type": int, "default": 20_000_000, "help": "rows that are written while calc-svc is down"},
     )  # fmt: skip

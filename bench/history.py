@@ -180,7 +180,7 @@ def _check_events(batches: list[TriggerBatch], tables: int, seconds: int) -> Non
     told = [(event.group.table, event.start) for batch in batches for event in batch.events]
     wanted = tables * closed(seconds, WIDTH)
     if len(told) != wanted or len(set(told)) != wanted:
-        raise BenchError(f"{len(told)} events of {len(set(told))} windows came, not of {wanted}")
+        raise BenchError(f"{len(told)} events of {len(set(told))} windows arrived, not of {wanted}")
 
 
 def _check_results(found: dict[Window, dict[str, Any]], tables: int, seconds: int, prefix: str) -> None:
@@ -199,7 +199,7 @@ def _check_results(found: dict[Window, dict[str, Any]], tables: int, seconds: in
         or not math.isclose(row["a"], average, rel_tol=1e-9)
     ]
     if wrong or len(found) != tables * len(averages):
-        raise BenchError(f"{len(wrong)} results are wrong, first {wrong[:3]}; {len(found)} came")
+        raise BenchError(f"{len(wrong)} results are wrong, first {wrong[:3]}; {len(found)} arrived")
 
 
 @contextmanager
@@ -332,10 +332,10 @@ def _live(extent: Extent) -> dict[str, Any]:
         wait(lambda: seen.keys() >= written.keys(), FILL_SECONDS, "the last notification")
         thread.join(FILL_SECONDS)
         if filling.failed:
-            raise BenchError(f"the history: {filling.failed[0]}")
+            raise BenchError(f"the history failed: {filling.failed[0]}")
         steady.check(rows, counted, written)
     if filling.ended > max(written.values()):
-        say("the history took longer than rows of the live stream were written")
+        say("the history took longer than the rows of the live stream were being written")
     idle = _latencies(written, seen, begin + extent.warm, begin + extent.warm + extent.idle)
     beside = _latencies(written, seen, filling.began, filling.ended)
     return {
@@ -352,21 +352,23 @@ def _latencies(
     """Of the closing rows that were written in ``[first, end)``."""
     found = [seen[window] - at for window, at in written.items() if first <= at < end]
     if not found:
-        raise BenchError("no window closed in that time")
+        raise BenchError("no window closed during that time")
     return found
 
 
 def _parts(text: str) -> list[str]:
     found = text.split(",")
     if unknown := set(found) - set(PARTS):
-        raise argparse.ArgumentTypeError(f"{sorted(unknown)}: the parts are {', '.join(PARTS)}")
+        raise argparse.ArgumentTypeError(
+            f"unknown parts {sorted(unknown)}: must be some of {', '.join(PARTS)}"
+        )
     return found
 
 
 def _sizes(text: str) -> list[int]:
     found = [int(part) for part in text.split(",") if part.isdigit()]
     if not found or not set(found) <= set(SIZES):
-        raise argparse.ArgumentTypeError(f"'{text}': the sizes are {', '.join(map(str, SIZES))}")
+        raise argparse.ArgumentTypeError(f"'{text}' must be some of the sizes {', '.join(map(str, SIZES))}")
     return found
 
 

@@ -163,7 +163,7 @@ class Stand:
         begin = time.monotonic()
         while self.fired() < tablets:
             if time.monotonic() > begin + 900:
-                raise SystemExit("the trigger does not get done")
+                raise SystemExit("the trigger does not finish")
             time.sleep(0.1)
         return time.monotonic() - begin
 

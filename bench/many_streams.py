@@ -137,7 +137,7 @@ def _create(one: Stage, streams: Streams, url: str) -> float:
     for number in range(streams.count):
         one.sql(streams.sql(number, url))
     one.running(f"s{streams.count - 1}", 600)
-    say(f"{streams.count} streams made in {time.monotonic() - began:.1f} s")
+    say(f"{streams.count} streams created in {time.monotonic() - began:.1f} s")
     return time.monotonic() - began
 
 

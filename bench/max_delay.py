@@ -77,7 +77,9 @@ def _off(one: Stage, number: int, tables: int, warm: int, steps: int) -> list[fl
         (at - opened[name.encode()]) % DELAY_MS for name, instants in fired.items() for at in instants[warm:]
     ]
     if len(fired) != tables or min(map(len, fired.values())) < warm + steps:
-        raise BenchError(f"{len(fired)} of {tables} windows fired, one {min(map(len, fired.values()))} times")
+        raise BenchError(
+            f"{len(fired)} of {tables} windows fired, one of them {min(map(len, fired.values()))} times"
+        )
     return [min(ms, DELAY_MS - ms) / 1000 for ms in past]
 
 

@@ -83,7 +83,7 @@ def _subscribed(one: Stage, count: int, seconds: int) -> dict[str, float]:
             one.log.append([_record(range(number, number + 1), ())])
         found = result(SECONDS)
     if found["wrong"]:
-        raise BenchError(f"{found['wrong']} events were missed or came out of order")
+        raise BenchError(f"{found['wrong']} events were missed or arrived out of order")
     return {f"p{share}": percentile(found["took"], share / 100) for share in (50, 99)}
 
 
@@ -131,7 +131,7 @@ def _client(*arguments: str) -> Iterator[tuple[dict[str, Any], Any]]:
                 late.cancel()
                 if not line:
                     code = process.wait(10)
-                    raise BenchError(f"{arguments[0]} ended with {code}, or was late ({seconds:g} s)")
+                    raise BenchError(f"{arguments[0]} exited with {code}, or took longer than {seconds:g} s")
                 return dict(json.loads(line))
 
             yield said(SECONDS), said

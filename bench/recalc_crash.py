@@ -209,7 +209,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs rounds on one stack; 1 if one of them fails."""
     parser = argparse.ArgumentParser(prog="bench.recalc_crash", description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="rounds (20)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first round; each has the next one (1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the first round; each further round has the next one (1)"
+    )
     given = parser.parse_args(arguments)
     failed = 0
     with stage("recalc_crash") as one:
@@ -217,11 +219,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             began = time.monotonic()
             try:
                 done = Round(one.stack, one.rest, seed).run()
-                say(f"seed {seed}: right after {time.monotonic() - began:.1f} s ({done})")
+                say(f"seed {seed}: correct after {time.monotonic() - began:.1f} s ({done})")
             except (BenchError, MillraceError) as error:
                 failed += 1
                 print(f"error: {error}", file=sys.stderr, flush=True)
-    print(f"{given.runs - failed} of {given.runs} rounds ended right")
+    print(f"{given.runs - failed} of {given.runs} rounds were correct")
     return 1 if failed else 0
 
 

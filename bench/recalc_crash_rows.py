@@ -116,7 +116,7 @@ def differences(expected: Windows, found: Sequence[tuple[str, int, int, int, int
     for name, start, *figures in found:
         window = (name, start)
         if window in seen:
-            lines.append(f"{name} {start - BASE}: came twice")
+            lines.append(f"{name} {start - BASE}: appears twice")
         elif window not in expected:
             lines.append(f"{name} {start - BASE}: not in the data: {tuple(figures)}")
         elif tuple(figures) != expected[window]:

@@ -26,7 +26,11 @@ def run(
     root = argparse.ArgumentParser(
         prog=f"bench.{name}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    root.add_argument("--quick", action="store_true", help="small sizes: whether the bench works, no figures")
+    root.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes: only shows whether the bench works, the figures mean nothing",
+    )
     for option, settings in options.items():
         root.add_argument(f"--{option}", **settings)
     given = root.parse_args()
@@ -36,7 +40,7 @@ def run(
     print(results["command"])
     print(f"{machine['processor']}, {machine['cores']} cores, {results['date']}, {results['commit']}")
     if given.quick:
-        print("small sizes: these are not figures")
+        print("small sizes: these figures mean nothing")
     print(goals.text(results, figures))
     text = json.dumps(results, indent=2)
     print(text)

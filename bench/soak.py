@@ -171,6 +171,6 @@ def _line(found: tuple[float, Look]) -> str:
 if __name__ == "__main__":
     report.run(
         "soak", __doc__, measure, FIGURES,
-        minutes={"type": float, "default": 60.0, "help": "how long rows come"},
+        minutes={"type": float, "default": 60.0, "help": "how long rows are written"},
         rate={"type": int, "default": 2000, "help": "rows a second"},
     )  # fmt: skip

@@ -109,7 +109,7 @@ class Stage:
         """The process of a part of the stack."""
         found = processes.running(self.stack.place, name)
         if found is None:
-            raise BenchError(f"{name} does not run; its log is {self.stack.place.log_file(name)}")
+            raise BenchError(f"{name} is not running; its log is {self.stack.place.log_file(name)}")
         return found
 
     def processes(self) -> list[psutil.Process]:

@@ -73,7 +73,7 @@ def _kill(one: Stage, part: str, stands_by: bool) -> float:
     """The service and what is below it, as the kernel would; when (``perf_counter``)."""
     place = one.stack.place
     if stands_by and not standby.waits(place, part):
-        raise BenchError(f"no other {part} stands by")
+        raise BenchError(f"no standby {part} is running")
     say(f"kill -9 of {part}")
     at = time.perf_counter()
     for process in family(one.process(part)):

@@ -80,7 +80,7 @@ def tables(peers: Mapping[str, Any], system: Mapping[str, Any]) -> str:
             *_beside(stage, STAGES, letters),
             "\n### Our own measures\n",
             *_own(system["parts"], own),
-            "\n### What was taken when\n",
+            "\n### When the figures were taken\n",
             *_taken(zip(own, system["parts"], strict=True)),
             *_taken((letters[name], part) for name, part in peers["parts"].items()),
             "",
@@ -202,7 +202,7 @@ def main() -> None:
         prog="bench.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     root.add_argument("results", nargs="*", type=Path, help="results files to publish")
-    root.add_argument("--note", default="", help="what is to be known of how they were taken")
+    root.add_argument("--note", default="", help="what readers should know about how they were taken")
     given = root.parse_args()
     file = PUBLISHED / "system.json"
     system = json.loads(file.read_text())

@@ -159,8 +159,12 @@ def median(traces: Sequence[Sequence[Span]]) -> Sequence[Span]:
 def main() -> int:
     """The command line."""
     root = argparse.ArgumentParser(prog="bench.trace", description=__doc__)
-    root.add_argument("--quick", action="store_true", help="small sizes: whether the bench works, no figures")
-    root.add_argument("--picture", type=Path, default=PICTURE, help="where the picture goes")
+    root.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes: only shows whether the bench works, the figures mean nothing",
+    )
+    root.add_argument("--picture", type=Path, default=PICTURE, help="where the picture is written")
     given = root.parse_args()
     before = os.getloadavg()[0]
     traces = collect(QUICK if given.quick else FULL)

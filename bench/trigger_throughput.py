@@ -180,7 +180,7 @@ def _check(one: Stage, found: Triggers, main: Block) -> None:
             told = json.loads(record.value or b"{}")
             window = ((record.key or b"").decode(), int(told["start"]))
             if window in expected and counted.setdefault(window, told["n"]) != told["n"]:
-                raise BenchError(f"plain Spark told window {window} twice")
+                raise BenchError(f"plain Spark reported window {window} twice")
     reader.close()
     _compare("plain Spark", expected, counted)
 

@@ -57,7 +57,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
             core, wanted = _core(trigger, values)
             service, told = _service(one, number, name, values)
             if told != wanted:
-                raise BenchError(f"{name}: the core tells {wanted} events, the service {told}")
+                raise BenchError(f"{name}: the core gives {wanted} events, the service {told}")
             found[name] = {"core": core, "service": service, "events": wanted}
     return {"trigger_types": found}
 

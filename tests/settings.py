@@ -15,21 +15,21 @@ from trigger_svc.settings import TriggerSettings
 DOCUMENT = Path(__file__).parents[1] / "docs" / "SETTINGS.md"
 _HEAD = """# Settings
 
-Everything is set by environment variables. A value that does not fit ends a process at once, with a sentence
-that names the variable, the value and what it must be. A variable that is set to nothing counts as not set
-(the command line takes it for a mistake). Switches are `0` or `1`.
+Everything is set by environment variables. An invalid value stops a process at once, with a sentence
+that names the variable, the value and what it must be. A variable that is set to an empty text counts as
+not set (for the command line, that is an error). Switches are `0` or `1`.
 
-This file is made of the fields that the processes read: `make settings` writes it anew.
+This file is generated from the fields that the processes read: `make settings` rewrites it.
 """
 _HANDED_ON = "`millrace up` hands the variables of the services on to those that it starts.\n\n"
 _PARTS = (
     ("The command line and all services", "", Addresses, KafkaSettings),
-    ("All clients of Kafka", "docs/SECURITY.md says what a broker with users is.\n\n", KafkaSettings, None),
+    ("All clients of Kafka", "docs/SECURITY.md describes a broker with users.\n\n", KafkaSettings, None),
     ("All services", "", ServiceSettings, Addresses),
     ("api-gateway", "", GatewaySettings, ServiceSettings),
     (
         "trigger-svc and calc-svc",
-        "Where Spark runs, and where their files lie.\n\n",
+        "Where Spark runs, and where their files are.\n\n",
         SparkSettings,
         ServiceSettings,
     ),
@@ -38,7 +38,7 @@ _PARTS = (
     ("notify-svc", "", NotifySettings, ServiceSettings),
     (
         "The command line",
-        "`millrace up` hands the rest on to the services that it starts.\n\n",
+        "`millrace up` passes all other variables on to the services that it starts.\n\n",
         CommandSettings,
         Addresses,
     ),

@@ -39,7 +39,7 @@ QUICK_RESULTS = RESULTS.with_name("peers-quick.json")
 def _numbers(text: str) -> tuple[int, ...]:
     found = tuple(int(part) for part in text.split(","))
     if not all(one > 0 for one in found):
-        raise argparse.ArgumentTypeError(f"'{text}' must be positive numbers with commas between")
+        raise argparse.ArgumentTypeError(f"'{text}' must be positive numbers, separated by commas")
     return found
 
 
@@ -47,7 +47,7 @@ def _names(known: Sequence[str]) -> Any:
     def parse(text: str) -> list[str]:
         found = text.split(",")
         if strange := [one for one in found if one not in known]:
-            raise argparse.ArgumentTypeError(f"'{strange[0]}' is none of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"must be some of {', '.join(known)}, not '{strange[0]}'")
         return found
 
     return parse
@@ -57,25 +57,33 @@ def parser() -> argparse.ArgumentParser:
     """The command line. Lists have commas between."""
     root = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
     names = list(measures.MEASURES)
-    root.add_argument("--only", type=_names(names), default=names, help=f"of {', '.join(names)}")
-    root.add_argument("--peers", type=_names(list(PEERS)), default=USUAL, help=f"of {', '.join(PEERS)}")
-    root.add_argument("--jobs", type=_names(list(JOBS)), help=f"of {', '.join(JOBS)}")
-    root.add_argument("--rows", type=int, help="rows of the measured part of a filled topic")
+    root.add_argument("--only", type=_names(names), default=names, help=f"some of {', '.join(names)}")
+    root.add_argument("--peers", type=_names(list(PEERS)), default=USUAL, help=f"some of {', '.join(PEERS)}")
+    root.add_argument("--jobs", type=_names(list(JOBS)), help=f"some of {', '.join(JOBS)}")
+    root.add_argument("--rows", type=int, help="how many rows of a filled topic are measured")
     root.add_argument("--devices", type=_numbers, help="the points of throughput and growth-devices")
     root.add_argument(
-        "--per-message", type=_numbers, help="rows a message: points of throughput, growth-message"
+        "--per-message", type=_numbers, help="rows per message: the points of throughput and growth-message"
     )
-    root.add_argument("--rates", type=_numbers, help="rows a second: the points of latency")
+    root.add_argument("--rates", type=_numbers, help="rows per second: the points of latency")
     root.add_argument("--streams", type=_numbers, help="the points of growth-streams")
-    root.add_argument("--seconds", type=int, help="of a steady load, and of its warm part before")
-    root.add_argument("--quick", action="store_true", help="small sizes: whether the bench works, no figures")
+    root.add_argument("--seconds", type=int, help="how long a steady load lasts, and the warm-up before it")
+    root.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes: only shows whether the bench works, the figures mean nothing",
+    )
     root.add_argument("--out", type=Path, help="the results file")
     root.add_argument(
-        "--missing", action="store_true", help="only points that lack a figure in the results file"
+        "--missing", action="store_true", help="only points that have no figure in the results file yet"
     )
-    root.add_argument("--minutes", type=float, default=float("inf"), help="begin no point after this many")
-    root.add_argument("--show", action="store_true", help="measure nothing, show the results file")
-    root.add_argument("--base", choices=list(PEERS), default=report.BASE, help="the peer held against")
+    root.add_argument(
+        "--minutes", type=float, default=float("inf"), help="start no further point after this many minutes"
+    )
+    root.add_argument("--show", action="store_true", help="measure nothing, only show the results file")
+    root.add_argument(
+        "--base", choices=list(PEERS), default=report.BASE, help="the peer that the others are compared with"
+    )
     return root
 
 
@@ -143,7 +151,7 @@ def wanted(given: argparse.Namespace, place: Path) -> Iterator[tuple[str, measur
             if given.missing and there.issuperset(given.peers):
                 continue
             if time.monotonic() - began > given.minutes * 60:
-                say("time is up: --missing goes on from here")
+                say("time is up: use --missing to continue from here")
                 return
             yield name, point
 

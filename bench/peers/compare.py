@@ -22,7 +22,7 @@ def distinct(found: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """Each result once, when it came first. :raises BenchError: if one came twice with different figures."""
     once = found.unique(subset=[*KEY, *columns], keep="first", maintain_order=True)
     if twice := len(once) - once.select(KEY).n_unique():
-        raise BenchError(f"{twice} results came twice, with different figures")
+        raise BenchError(f"{twice} results arrived twice, with different figures")
     return once
 
 

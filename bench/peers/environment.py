@@ -66,7 +66,9 @@ def _uv() -> str:
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else shutil.which("uv")
     if found is None:
-        raise BenchError("uv, which makes the peers' environments, is neither beside this Python nor on PATH")
+        raise BenchError(
+            "uv, which makes the peers' environments, was found neither beside this Python nor on PATH"
+        )
     return found
 
 

@@ -87,7 +87,7 @@ class Play:
         ``closed``. :raises BenchError: if they do not come, or the peer ends."""
         due = compare.due(self.expected, self.run.load.due(rounds))
         if due.is_empty():
-            raise BenchError(f"{rounds} rounds are too few: nothing comes of them")
+            raise BenchError(f"{rounds} rounds are too few: they give no results")
         deadline = time.monotonic() + seconds
         missing, looked = len(due), 0
         while missing:

@@ -41,7 +41,7 @@ class Pace:
         """One row a message. :raises ValueError: if a round would have no device."""
         devices = self.rate * STEP_MS // 1000
         if devices < 1:
-            raise ValueError(f"{self.rate} rows a second are less than one in {STEP_MS} ms")
+            raise ValueError(f"{self.rate} rows a second are fewer than one every {STEP_MS} ms")
         rounds = 1000 // STEP_MS
         fast = replace(job, step_ms=STEP_MS, width_ms=WIDTH_MS)
         warm = max(self.warm * rounds, 2 * fast.rounds(1, 1))

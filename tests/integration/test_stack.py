@@ -115,7 +115,7 @@ def test_the_demo_agrees_with_duckdb_twice(stack: Stack) -> None:
     for _ in range(2):  # the second run drops what the first one left
         done = _millrace(stack, "demo")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "All 728 daily figures and 728 notifications are the same by DuckDB." in done.stdout
+        assert "All 728 daily figures and 728 notifications match those of DuckDB." in done.stdout
     with Rest(stack.settings.url("api-gateway")) as rest:
         assert rest.execute("SELECT count(*) FROM demo.temps").rows == ((17_518,),)
     assert stack.is_up()

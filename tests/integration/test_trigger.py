@@ -72,7 +72,11 @@ class Service:
     def left_out(self) -> list[int]:
         """How many topics the query has left out, each time that it began."""
         lines = self.path.read_text().splitlines()
-        return [json.loads(line)["left_out"] for line in lines if '"what the query reads"' in line]
+        return [
+            json.loads(line)["left_out"]
+            for line in lines
+            if '"topics that the trigger query does not read"' in line
+        ]
 
     def await_left_out(self, count: int, more_than: int = 0) -> int:
         """Waits until the query leaves out this many topics and has begun more often than that; how often it
@@ -336,7 +340,7 @@ def test_states_that_cannot_be_read_are_told_until_they_are_gone(
 
     try:
         wait(problem)
-        assert "3.slots is damaged" in problem() and "begin anew" in problem() and not one.ready()
+        assert "3.slots is damaged" in problem() and "start afresh" in problem() and not one.ready()
         shutil.move(tmp_path / "trigger", tmp_path / "aside")
         wait(one.ready)
     finally:

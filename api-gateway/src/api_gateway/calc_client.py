@@ -55,8 +55,8 @@ class _Asking:
             if self._counts[user] >= self._most:
                 raise MillraceError(
                     ErrorCode.TOO_MANY,
-                    f"{user} has {self._most} queries under way (MILLRACE_USER_QUERIES): wait for one of "
-                    "them, or KILL QUERY",
+                    f"{user} already has {self._most} queries in progress (MILLRACE_USER_QUERIES): wait "
+                    "for one of them to end, or use KILL QUERY",
                 )
             self._counts[user] += 1
         try:
@@ -130,7 +130,9 @@ class CalcClient:
         try:
             return msgspec.json.decode(found, type=_Described).columns
         except msgspec.DecodeError as error:
-            raise MillraceError(ErrorCode.INTERNAL, f"calc-svc described no columns: {error}") from error
+            raise MillraceError(
+                ErrorCode.INTERNAL, f"the columns that calc-svc sent cannot be read: {error}"
+            ) from error
 
     def verify(
         self, stream: int, span: tuple[int, int], judged: Judged, limit: int, session: Session, sql: str,
@@ -175,12 +177,12 @@ class CalcClient:
             raise MillraceError.from_wire(response.json())
         except (ValueError, AttributeError):
             raise MillraceError(
-                ErrorCode.INTERNAL, f"calc-svc answered with status {response.status_code} and no reason"
+                ErrorCode.INTERNAL, f"calc-svc answered with status {response.status_code} and gave no reason"
             ) from None
 
     def _away(self, error: Exception) -> MillraceError:
         reason = str(error) or type(error).__name__
-        return MillraceError(ErrorCode.UNAVAILABLE, f"calc-svc at {self._url} does not answer: {reason}")
+        return MillraceError(ErrorCode.UNAVAILABLE, f"calc-svc at {self._url} cannot be reached: {reason}")
 
 
 def _moved(error: MillraceError, spec: StreamSpec, origin: Position) -> MillraceError:
@@ -202,7 +204,9 @@ def read_arrow(data: bytes) -> Answer:
         table = pa.ipc.open_stream(data).read_all()
         columns = tuple(_column(field) for field in table.schema)
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
-        raise MillraceError(ErrorCode.INTERNAL, f"calc-svc sent rows that cannot be read: {error}") from error
+        raise MillraceError(
+            ErrorCode.INTERNAL, f"the rows that calc-svc sent cannot be read: {error}"
+        ) from error
     cells = [column.to_pylist() for column in table.columns]
     return Answer(columns, list(zip(*cells, strict=True)))
 

@@ -6,8 +6,8 @@ from prometheus_client import Counter, Histogram
 
 REQUESTS = Counter("millrace_gateway_requests", "SQL statements by kind.", ["statement"])
 ERRORS = Counter("millrace_gateway_errors", "Statements refused or failed, by error code.", ["code"])
-ROWS = Counter("millrace_gateway_rows_inserted", "Rows written, by INSERT or a protocol.")
-CHILDREN = Counter("millrace_gateway_children", "Child tables created, by who made them.", ["by"])
+ROWS = Counter("millrace_gateway_rows_inserted", "Rows written by INSERT or by a protocol.")
+CHILDREN = Counter("millrace_gateway_children", "Child tables created, by creator.", ["by"])
 TRIGGER_FIRINGS = Counter(
     "millrace_gateway_trigger_firings", "Tablets that a trigger has fired for.", ["trigger"]
 )

@@ -38,7 +38,7 @@ def refuse_private(
         if not all(reach.permits(place_of(found)) for found in resolve(host)):
             raise SqlError(
                 ErrorCode.NOT_ALLOWED,
-                "NOTIFY: the address lies in a network that notifications may not go to; private, loopback "
-                "and link-local ones must be named in MILLRACE_NOTIFY_ALLOW",
+                "NOTIFY: the address is in a network that notifications may not be sent to; private, "
+                "loopback and link-local networks must be listed in MILLRACE_NOTIFY_ALLOW",
                 url.position,
             )

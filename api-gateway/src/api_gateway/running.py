@@ -71,7 +71,9 @@ class Running:
             self._context.calc.kill(session.id, "the end of its connection")
         except MillraceError as error:
             if error.code is not ErrorCode.UNKNOWN_QUERY:
-                self._context.logger.warning("a query without a client runs on", reason=str(error))
+                self._context.logger.warning(
+                    "the query of a client that has disconnected could not be cancelled", reason=str(error)
+                )
 
     @contextmanager
     def changing(self, changes: bool) -> Iterator[None]:

@@ -117,11 +117,11 @@ class Gateway:
         if not settings.local and not settings.allow_default_password:
             raise MillraceError(
                 ErrorCode.NOT_ALLOWED,
-                f"root has its well-known password, and the service listens on {settings.host}: set "
-                "MILLRACE_ROOT_PASSWORD before the very first start, or start on loopback and ALTER USER "
-                "root PASS '…'; MILLRACE_ALLOW_DEFAULT_PASSWORD=1 allows it all the same",
+                f"root still has its well-known password, and the service listens on {settings.host}: set "
+                "MILLRACE_ROOT_PASSWORD before the very first start, or start on loopback and run ALTER "
+                "USER root PASS '…'; MILLRACE_ALLOW_DEFAULT_PASSWORD=1 allows it anyway",
             )
-        self.context.logger.warning("root has its well-known password: ALTER USER root PASS '…'")
+        self.context.logger.warning("root still has its well-known password: run ALTER USER root PASS '…'")
 
     def stop(self) -> None:
         self._lives.stop(STOP_SECONDS)

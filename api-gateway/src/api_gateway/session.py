@@ -43,7 +43,7 @@ class Session:
         db = name.db or self.database
         if db is None:
             raise CatalogError(
-                ErrorCode.NO_DATABASE, f"{name}: no database is chosen, write db.{name.name}", name.position
+                ErrorCode.NO_DATABASE, f"{name}: no database is selected: write db.{name.name}", name.position
             )
         return db
 

@@ -19,64 +19,74 @@ class GatewaySettings(ServiceSettings):
         0,
         ge=0,
         le=65_535,
-        description="Port at which IoTDB's REST v2 answers as well (IoTDB's own is 18080). 0: none.",
+        description="Additional port for IoTDB's REST v2 (IoTDB's own is 18080). 0: none.",
     )
     iotdb_rpc_port: int = Field(
         0,
         ge=0,
         le=65_535,
-        description="Port at which IoTDB's RPC answers (IoTDB's own is 6667): its Python sessions, JDBC and "
-        "command line. 0: none. Needs the package apache-iotdb (`api-gateway[iotdb]`).",
+        description="Port for IoTDB's RPC (IoTDB's own is 6667), which its Python sessions, JDBC and command "
+        "line use. 0: none. Requires the package apache-iotdb (`api-gateway[iotdb]`).",
     )
     wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
     root_password: SecretStr = Field(
-        SecretStr("taosdata"), description="Password that the user root gets at the very first start."
+        SecretStr("taosdata"), description="Password that the user root is given at the very first start."
     )
     root_password_file: str = Field(
-        "", description="File that holds this password, such as a mounted secret."
+        "", description="File that contains this password, such as a mounted secret."
     )
     allow_default_password: bool = Field(
         False,
-        description="Start even if root has its well-known password and the service listens beyond loopback.",
+        description="Start even if root still has its well-known password and the service does not listen on "
+        "loopback alone.",
     )
     timezone: str = Field(
         "UTC",
         title="the name of a time zone, such as Europe/Berlin",
-        description="Time zone of a session that names none, and of the midnights of PERIOD and SLIDING.",
+        description="Time zone of sessions that name none, and of the midnights from which PERIOD and "
+        "SLIDING count.",
     )
     accept_seconds: float = Field(
         10,
         ge=0,
-        description="Seconds that CREATE and START STREAM, and DROP of a table, wait for trigger-svc; they "
-        "answer OK even if it is away.",
+        description="How long CREATE STREAM, START STREAM and statements that drop tables wait for "
+        "trigger-svc, in seconds; they answer OK even if it is down.",
     )
     apply_seconds: float = Field(
         30,
         ge=0,
-        description="How long STOP and DROP STREAM wait for trigger-svc before they answer with TIMEOUT.",
+        description="How long STOP and DROP STREAM wait for trigger-svc before they answer with TIMEOUT, in "
+        "seconds.",
     )
     rest_seconds: float = Field(
         180,
         ge=0,
-        description="How long the empty WAL topic of a dropped table stays before it is deleted. At least as "
-        "long as consumers keep what they know of a topic: one made anew sooner confuses them.",
+        description="How long the empty WAL topic of a dropped table is kept before it is deleted, in "
+        "seconds. It must be at least as long as consumers remember a topic: a new one of the same name "
+        "would confuse them before then.",
     )
-    trim_seconds: float = Field(60, gt=0, description="Seconds between two looks at what topics may forget.")
+    trim_seconds: float = Field(
+        60, gt=0, description="Seconds between two checks of what topics no longer need to keep."
+    )
     keep_consumed_seconds: int = Field(
         7 * 86_400,
         ge=60,
-        description="The longest time that internal topics keep what was consumed; most keep it for less.",
+        description="The longest time that internal topics keep records that have been consumed, in seconds; "
+        "most topics keep them for less.",
     )
     query_seconds: float = Field(
-        60, gt=0, description="How long a query of a user may take, waiting included, in seconds."
+        60,
+        gt=0,
+        description="How long a user's query may take, including the time that it waits, in seconds.",
     )
     user_queries: int = Field(
-        16, ge=1, description="Queries that one user may have under way at the same time."
+        16, ge=1, description="Queries that one user may have in progress at the same time."
     )
     body_bytes: int = Field(
         64_000_000,
         ge=1024,
-        description="The longest SQL text that /rest/sql takes, and frame of IoTDB's RPC, in bytes.",
+        description="The longest SQL text that /rest/sql accepts, and the longest frame of IoTDB's RPC, in "
+        "bytes.",
     )
     cq_threads: int = Field(
         2,
@@ -91,13 +101,13 @@ class GatewaySettings(ServiceSettings):
         description="The shortest EVERY of a continuous query, in milliseconds (IoTDB's "
         "continuous_query_min_every_interval_in_ms).",
     )
-    threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")
+    threads: int = Field(64, ge=4, le=1024, description="Requests that are handled at the same time.")
 
     trigger_dir: Path | None = Field(
         None,
         title="a folder",
-        description="Folder of the Python packages with IoTDB trigger classes; `triggers` in the data folder "
-        "when empty. Classes come from nowhere else.",
+        description="Folder of the Python modules with IoTDB trigger classes; when empty, `triggers` in the "
+        "data folder. Classes are loaded from nowhere else.",
     )
     trigger_call_seconds: float = Field(
         10, gt=0, le=600, description="How long one call of a trigger's class may take, in seconds."
@@ -106,20 +116,21 @@ class GatewaySettings(ServiceSettings):
         256,
         ge=16,
         le=65_536,
-        description="Megabytes of address space that the process of a trigger may take for its class.",
+        description="Megabytes of address space that a trigger's process may use for its class.",
     )
     trigger_wait_seconds: float = Field(
         60,
         gt=0,
         le=600,
-        description="How long an insert waits for AFTER triggers; then a PESSIMISTIC one fails it (1302).",
+        description="How long an insert waits for AFTER triggers, in seconds; after that, a PESSIMISTIC one "
+        "makes it fail (1302).",
     )
     trigger_tries: int = Field(
         3,
         ge=1,
         le=100,
-        description="How often the process of a trigger is started before a firing fails because it does not "
-        "run (IoTDB's stateful_trigger_retry_num_when_not_found).",
+        description="How many times a trigger's process is started before a firing fails because it is not "
+        "running (IoTDB's stateful_trigger_retry_num_when_not_found).",
     )
 
     @property

@@ -8,18 +8,18 @@ from millrace_wal import Gap
 
 ROWS_STORED = Counter("millrace_rows_stored", "Rows taken from the WAL into the table store")
 OFFSETS_LOST = Counter(
-    "millrace_offsets_lost", "Offsets that a topic had forgotten before they were read", ["topic"]
+    "millrace_offsets_lost", "Offsets that a topic had discarded before they were read", ["topic"]
 )
-MEMORY_ROWS = Gauge("millrace_memory_rows", "Rows that the table store holds in memory")
-FLUSH_SECONDS = Histogram("millrace_flush_seconds", "Duration of bringing one table's Delta up to date")
+MEMORY_ROWS = Gauge("millrace_memory_rows", "Rows that the table store keeps in memory")
+FLUSH_SECONDS = Histogram("millrace_flush_seconds", "Time to bring one table's Delta files up to date")
 FLUSH_FAILURES = Counter("millrace_flush_failures", "Flushes to Delta that failed")
 TRIGGERS_WAITING = Gauge(
-    "millrace_triggers_waiting", "Trigger events that wait for their calculation", ["loop"]
+    "millrace_triggers_waiting", "Trigger events that are waiting to be calculated", ["loop"]
 )
 TRIGGERS_CALCULATED = Counter("millrace_triggers_calculated", "Trigger events that were calculated")
 WINDOWS_OVERTAKEN = Counter(
     "millrace_windows_overtaken",
-    "Trigger events calculated once more: the window was written by another loop meanwhile",
+    "Trigger events calculated again, because another loop had written the window in the meantime",
 )
 EVENTS_DROPPED = Counter("millrace_events_dropped", "Trigger events not calculated, by cause", ["cause"])
 RESULT_ROWS = Counter("millrace_result_rows", "Result rows written to output tables")
@@ -29,22 +29,22 @@ JOB_SECONDS = Histogram(
     buckets=(0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )  # fmt: skip
 RECALCULATION_SECONDS = Histogram(
-    "millrace_recalculation_seconds", "Duration of answering one stream's requests", ["kind"],
+    "millrace_recalculation_seconds", "Time to answer one stream's requests", ["kind"],
     buckets=(0.01, 0.1, 1, 10, 100, 1000),
 )  # fmt: skip
-RECALCULATED_ROWS = Counter("millrace_recalculated_rows", "Stored rows read to cut windows again")
+RECALCULATED_ROWS = Counter("millrace_recalculated_rows", "Stored rows read for recalculations and history")
 QUERY_PROCESSES_ENDED = Counter(
     "millrace_query_processes_ended",
-    "Ends of the processes that run users' queries (queries) and plan them (planning), by cause",
+    "How often the processes that run users' queries (queries) and plan them (planning) have ended, by cause",
     ["process", "cause"],
 )
 QUERIES_REFUSED = Counter(
-    "millrace_queries_refused", "Queries refused because others of their user have ended that process"
+    "millrace_queries_refused", "Queries refused because earlier queries of the same user ended that process"
 )
 CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations given up", ["cause"])
 STREAMS_HELD = Gauge(
     "millrace_calc_streams_held",
-    "Streams (per partition of triggers) whose triggers wait (for an address, a table, rows).",
+    "Streams (per partition of triggers) whose triggers are waiting (for an address, a table, rows).",
     ["loop"],
 )
 

@@ -18,47 +18,53 @@ class CalcSettings(SparkSettings):
     )
     calc_result_rows: int = Field(1_000_000, ge=1, description="The most rows that a query may return.")
     calc_result_bytes: int = Field(
-        128_000_000, ge=100_000, description="The most bytes that a query may return, as Arrow holds them."
+        128_000_000,
+        ge=100_000,
+        description="The most bytes that a query may return, measured in Arrow's format.",
     )
     calc_stream_seconds: float = Field(
         300,
         gt=0,
-        description="Seconds that a stream's query may take for the triggers that are calculated together; "
-        "beyond it fewer are, and one that takes longer alone is given up.",
+        description="How long a stream's query may take for triggers that are calculated together, in "
+        "seconds; after that, fewer are calculated together, and a trigger that takes longer alone is given "
+        "up.",
     )
     calc_expire_seconds: float = Field(
-        3600, gt=0, description="Seconds between two looks, at each table, for rows older than KEEP."
+        3600, gt=0, description="Seconds between two checks of each table for rows older than KEEP."
     )
     calc_keep_files_seconds: float = Field(
         600,
         gt=0,
-        description="Seconds that files stay which a table has no more, since a query that has begun may "
-        "still read them: more than any query may take.",
+        description="How long files are kept that a table no longer uses but a running query may still read, "
+        "in seconds: longer than any query may take.",
     )
-    calc_spark_memory: Heap = Field("1g", description="Heap of the Spark that calculates streams.")
+    calc_spark_memory: Heap = Field("1g", description="Java heap of the Spark that calculates streams.")
     calc_query_memory: Heap = Field(
         "1g",
-        description="Heap of the Spark that answers users' queries, in a process of its own: a query that "
-        "needs more ends that process, which is started again.",
+        description="Java heap of the Spark that answers users' queries, in a process of its own: a query "
+        "that needs more ends that process, which is then started again.",
     )
-    calc_spark_cores: int = Field(2, ge=1, description="Threads that each Spark of calc-svc computes with.")
-    calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
+    calc_spark_cores: int = Field(2, ge=1, description="Threads that each Spark of calc-svc uses.")
+    calc_query_lanes: int = Field(3, ge=1, description="Users' queries that may run at the same time.")
     calc_query_spare: bool = Field(
         True,
-        description="Have another process wait that takes the place of the one for users' queries at once "
-        "when that ends; without it, they wait for a start of Spark. It takes 700 to 900 MB.",
+        description="Keep a second process ready that takes over at once when the one for users' queries "
+        "ends; without it, queries wait until Spark has started again. It takes 700 to 900 MB.",
     )
     calc_query_ends: int = Field(
-        3, ge=1, description="Ends of the process for queries after which the user at fault must pause."
+        3,
+        ge=1,
+        description="How often a user's queries may end the process for queries before that user must pause.",
     )
     calc_query_penalty_seconds: float = Field(
         600,
         ge=0,
-        description="Seconds within which such ends count, and for which that user's queries are refused "
-        "then. 0: they are not.",
+        description="Within how many seconds such ends count, and for how many seconds that user's queries "
+        "are then refused. 0: they are never refused.",
     )
     calc_one_by_one: bool = Field(
-        False, description="One job per trigger, never one for many: slow, to compare with."
+        False,
+        description="Calculate each trigger in a job of its own, never several in one: slow, for comparison.",
     )
 
     @property

@@ -36,7 +36,8 @@ class GatewayAccess:
         if not header.lower().startswith(_SCHEMES):
             raise MillraceError(
                 ErrorCode.AUTHENTICATION,
-                "no credentials: send Authorization: Basic, or Bearer and a login token",
+                "no credentials: send the header Authorization with Basic credentials, or with Bearer and "
+                "a login token",
             )
         known = hashlib.sha256(f"{header}\n{stream}".encode()).digest()
         if known in self._good:
@@ -54,7 +55,7 @@ class GatewayAccess:
             ) as answer:
                 status, body = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise MillraceError(ErrorCode.UNAVAILABLE, "the gateway does not answer") from error
+            raise MillraceError(ErrorCode.UNAVAILABLE, "the gateway cannot be reached") from error
         if code := _DENIED.get(status):
             raise MillraceError(code, _message(body) or f"the gateway answered with status {status}")
         if status not in (200, 204):

@@ -32,7 +32,7 @@ waited for it."""
 Told = Literal["bad_address", "forbidden", "unreached", "full"]
 REASONS: dict[Told, str] = {
     "bad_address": "is not a WebSocket address",
-    "forbidden": "lies in a network that notifications may not go to",
+    "forbidden": "is in a network that notifications may not be sent to",
     "unreached": "cannot be reached",
     "full": "takes its events too slowly",
 }

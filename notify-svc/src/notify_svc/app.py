@@ -133,13 +133,13 @@ async def _admit(socket: WebSocket, name: str, admit: Admit, settings: NotifySet
     if unknown := set(query) - _QUERY:
         raise MillraceError(
             ErrorCode.INVALID_VALUE,
-            f"{sorted(unknown)[0]}: unknown; the parameters are {', '.join(sorted(_QUERY))}",
+            f"unknown parameter {sorted(unknown)[0]}: the parameters are {', '.join(sorted(_QUERY))}",
         )
     types = frozenset(part for text in query.getlist("event") for part in text.upper().split(",") if part)
     if wrong := types - set(get_args(EventType)):
         raise MillraceError(
             ErrorCode.INVALID_VALUE,
-            f"event={sorted(wrong)[0]}: not one of {', '.join(get_args(EventType))}",
+            f"event={sorted(wrong)[0]}: must be one of {', '.join(get_args(EventType))}",
         )
     return Subscriber(name, types, query.get("group"), settings.notify_subscriber_events)
 

@@ -108,7 +108,7 @@ class Feed:
         wanted = position.read(after)
         ends = await asyncio.to_thread(self._log.end_offsets, _TOPIC)
         if any(partition not in ends or at > (ends[partition], 0) for partition, at in wanted.items()):
-            raise MillraceError(ErrorCode.INVALID_VALUE, f"after={after}: there is no such position")
+            raise MillraceError(ErrorCode.INVALID_VALUE, f"after={after}: this position does not exist")
         found = position.latest(first, wanted)
         return found, any(wanted.get(partition, (0, 0)) < at for partition, at in found.items())
 
@@ -121,7 +121,7 @@ class Feed:
                     if await self._read_on(subscriber):
                         return
                 except MillraceError as error:
-                    self._logger.warning("cannot read for a subscriber", error=str(error))
+                    self._logger.warning("events could not be read for a subscriber", error=str(error))
                     await asyncio.sleep(_RETRY)
 
     async def _read_on(self, subscriber: Subscriber) -> bool:

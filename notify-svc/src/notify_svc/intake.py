@@ -145,7 +145,9 @@ class Intake:
         self._swept_at = now
         gone = directory.gone(waiting)
         if gone:
-            self._logger.info("streams were dropped while events of theirs waited", streams=sorted(gone))
+            self._logger.info(
+                "streams were dropped while some of their events were waiting", streams=sorted(gone)
+            )
             self._loop.call_soon_threadsafe(self._pusher.release, gone)
             self._unsaid += [
                 Message(STATUS.name, status.key(paused), None)

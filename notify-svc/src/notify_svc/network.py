@@ -48,7 +48,7 @@ def _within(reach: AllowedAddresses) -> Callable[[Any], socket.socket]:
     def make(info: Any) -> socket.socket:
         family, kind, protocol, _, where = info
         if not reach.permits(place_of(str(where[0]))):
-            raise Forbidden(errno.EACCES, "notifications may not go there")
+            raise Forbidden(errno.EACCES, "notifications may not be sent there")
         return socket.socket(family, kind, protocol)
 
     return make

@@ -171,7 +171,7 @@ class Pusher:
         oldest = address.oldest(lane)
         if not uid or (uid, partition) in paused or oldest is None:
             return None
-        return StreamPaused(uid, partition, oldest, f"{address.reason}; its notifications wait")
+        return StreamPaused(uid, partition, oldest, f"{address.reason}; its notifications are waiting")
 
     def release(self, streams: AbstractSet[int]) -> None:
         """These streams are gone: whatever of theirs is waiting may be dropped."""

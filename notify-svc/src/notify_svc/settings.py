@@ -18,13 +18,13 @@ class NotifySettings(ServiceSettings):
         default=5,
         ge=0,
         le=1000,
-        description="Failed attempts after the first before an address's events are dropped.",
+        description="How many attempts after the first may fail before an address's events are dropped.",
     )
     notify_first_pause: float = Field(
         default=0.1,
         gt=0,
         le=60,
-        description="Pause before the first new attempt, in seconds; doubles each time.",
+        description="Pause before the first new attempt, in seconds; it doubles each time.",
     )
     notify_longest_pause: float = Field(
         default=5.0, gt=0, le=3600, description="Longest pause between attempts, in seconds."
@@ -44,24 +44,24 @@ class NotifySettings(ServiceSettings):
     notify_message_bytes: int = Field(
         default=1_000_000,
         ge=1024,
-        description="Longest message to an address, in bytes; a longer event goes alone.",
+        description="The longest message to an address, in bytes; a longer event is sent alone.",
     )
     notify_waiting: int = Field(
         default=100_000,
         ge=1,
-        description="Undelivered events held; with more, no new ones are read for a while.",
+        description="How many undelivered events are held; while there are more, no new ones are read.",
     )
     notify_stuck_after: int = Field(
         default=2,
         ge=1,
         le=1000,
-        description="Failed attempts after which streams with ON_FAILURE_PAUSE wait for an address.",
+        description="After how many failed attempts streams with ON_FAILURE_PAUSE wait for an address.",
     )
     notify_stuck_events: int = Field(
         default=50_000,
         ge=1,
-        description="Events that may wait for an address that is stuck; further ones are dropped (those of "
-        "streams with ON_FAILURE_PAUSE never).",
+        description="How many events may wait for an address that is stuck; further ones are dropped (but "
+        "never those of streams with ON_FAILURE_PAUSE).",
     )
     notify_patience: float = Field(
         default=5.0,
@@ -70,20 +70,25 @@ class NotifySettings(ServiceSettings):
         description="How long a slow address may keep others' events from being read, in seconds.",
     )
     notify_ca_file: str = Field(
-        default="", description="PEM file of more authorities whose wss certificates are trusted."
+        default="", description="PEM file of additional authorities whose wss certificates are trusted."
     )
     notify_catch_ups: int = Field(
-        default=4, ge=1, le=100, description="Subscribers for which old events are read at the same time."
+        default=4,
+        ge=1,
+        le=100,
+        description="For how many subscribers old events may be read at the same time.",
     )
     notify_subscriber_events: int = Field(
-        default=1000, ge=1, description="Events that wait for a slow subscriber before it misses some."
+        default=1000,
+        ge=1,
+        description="How many events may wait for a slow subscriber before it misses some.",
     )
 
     notify_access_seconds: float = Field(
         default=5.0,
         gt=0,
         le=3600,
-        description="How often it is asked again whether a subscriber may still listen, in seconds.",
+        description="How often the service checks whether a subscriber may still listen, in seconds.",
     )
 
     @property

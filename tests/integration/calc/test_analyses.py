@@ -54,7 +54,7 @@ def test_a_query(engine: Engine, catalog: Catalog) -> None:
         assert [tuple(row.values()) for row in found.to_pylist()] == [(8000, 10000, 3, 102)]
         with pytest.raises(PlanError) as failed:
             lane.run(plan.one_sql({}), {source.relation: rows(1, 2, 3)}, "UTC", 100)
-    assert str(failed.value) == "iqr takes 10 to 40000 rows of a group, not 3"
+    assert str(failed.value) == "iqr needs 10 to 40000 rows in a group, not 3"
 
 
 @pytest.mark.java
@@ -79,5 +79,5 @@ def test_many_triggers_at_once(engine: Engine, catalog: Catalog) -> None:
         relations = {source.relation: pa.concat_tables(parts), "_trig": pa.table(trig)}
         found = lane.run(plan.set_sql or "", relations, "UTC")
     assert [tuple(row.values()) for row in found.to_pylist()] == [
-        (0, 8000, 1, 100, None), (1, 0, 1, 1, "iqr takes 10 to 40000 rows of a group, not 2"),
+        (0, 8000, 1, 100, None), (1, 0, 1, 1, "iqr needs 10 to 40000 rows in a group, not 2"),
     ]  # fmt: skip

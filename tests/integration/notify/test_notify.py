@@ -284,7 +284,7 @@ def test_a_subscriber_may_filter(log: KafkaLog, service: Any, batch: Batch) -> N
         ("", "", 401, "no credentials"),
         ("Basic bm90OnRoaXM=", "", 401, "Authentication failure"),
         ("Digest x", "", 401, "no credentials"),
-        (GOOD, "after=0:999999999", 400, "no such position"),
+        (GOOD, "after=0:999999999", 400, "this position does not exist"),
         (GOOD, "event=WINDOW_BREAK", 400, "event=WINDOW_BREAK"),
     ],
 )
@@ -381,7 +381,7 @@ def test_without_a_broker_it_is_not_ready_and_still_stops(
     service.spawn()
     try:
         assert until(lambda: service.health() == 503, 20)
-        assert until(lambda: "does not answer" in service.ask("/healthz").text, 60)
+        assert until(lambda: "cannot be reached" in service.ask("/healthz").text, 60)
         assert service.end(signal.SIGTERM) == 0
     finally:
         service.process.kill()

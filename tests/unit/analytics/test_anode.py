@@ -62,12 +62,12 @@ def test_anomalies_as_tdgpt_has_them(address: str) -> None:
 
 def test_what_cannot_be_analysed(address: str) -> None:
     few = post(address, "/anomaly-detect", data=[TIMES[:3], VALUES[:3]], algo="iqr", wncheck=0)
-    assert few == {"rows": -1, "msg": "iqr takes 10 to 40000 rows of a group, not 3"}
+    assert few == {"rows": -1, "msg": "iqr needs 10 to 40000 rows in a group, not 3"}
     unknown = post(address, "/anomaly-detect", data=[TIMES, VALUES], algo="x")
     assert unknown["rows"] == -1
     assert "known are grubbs, iqr" in unknown["msg"]
     uneven = post(address, "/anomaly-detect", data=[TIMES, VALUES[:12]], algo="iqr")
-    assert uneven == {"rows": -1, "msg": "the columns have 14 and 12 rows"}
+    assert uneven == {"rows": -1, "msg": "the columns have different numbers of rows: 14 and 12"}
 
 
 def test_our_side_of_the_protocol_gives_what_is_computed_here(remote: Directory) -> None:
@@ -90,10 +90,10 @@ def test_a_forecast_over_the_protocol(remote: Directory) -> None:
 
 def test_its_refusal_and_its_silence_are_told(remote: Directory) -> None:
     few = Series(np.arange(3), np.arange(3.0))
-    with pytest.raises(AnalysisError, match=r"analytics node at .*takes 10 to 40000 rows"):
+    with pytest.raises(AnalysisError, match=r"analytics node at .*needs 10 to 40000 rows in a group"):
         anomalous(remote.read("anomaly-detection", "algo=iqr", "ms"), few)
     nobody = Directory(tuple(of_anodes([(2, "127.0.0.1:1", [("anomaly-detection", "iqr")])])))
-    with pytest.raises(AnalysisError, match=r"analytics node at 127\.0\.0\.1:1 does not answer"):
+    with pytest.raises(AnalysisError, match=r"request to the analytics node at 127\.0\.0\.1:1 failed"):
         anomalous(nobody.read("anomaly-detection", "", "ms"), SERIES)
     with pytest.raises(MillraceError) as refused:
         list_algorithms("127.0.0.1:1")

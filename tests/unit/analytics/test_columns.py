@@ -46,7 +46,7 @@ def test_groups_are_judged_alone() -> None:
 
 def test_a_group_that_cannot_be_judged_says_why_and_harms_no_other() -> None:
     found = windows("wncheck=0", [1.0, 2.0], [*QUIET, 100.0, 11.0])
-    assert found[0] == ([0, None], "iqr takes 10 to 40000 rows of a group, not 2")
+    assert found[0] == ([0, None], "iqr needs 10 to 40000 rows in a group, not 2")
     assert found[1] == ([*[None] * 8, 0, None], None)
 
 
@@ -92,7 +92,7 @@ def test_a_forecast_of_each_group() -> None:
     assert [row["v"] for row in first] == pytest.approx([20, 21])
     assert second == [
         {"t": None, "v": None, "low": None, "high": None,
-         "e": "holtwinters takes 10 to 40000 rows of a group, not 1"}
+         "e": "holtwinters needs 10 to 40000 rows in a group, not 1"}
     ]  # fmt: skip
     assert third == []
 

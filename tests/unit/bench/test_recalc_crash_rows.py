@@ -77,6 +77,6 @@ def test_every_difference_is_named() -> None:
     expected = {("a", BASE): (BASE + 5, 2, 3), ("a", BASE + 10): (BASE + 12, 1, 1)}
     found = [("a", BASE, BASE + 5, 2, 4), ("a", BASE, BASE + 5, 2, 3), ("b", BASE, 0, 0, 0)]
     assert differences(expected, found) == [
-        f"a 0: ({BASE + 5}, 2, 4) instead of ({BASE + 5}, 2, 3)", "a 0: came twice",
+        f"a 0: ({BASE + 5}, 2, 4) instead of ({BASE + 5}, 2, 3)", "a 0: appears twice",
         "b 0: not in the data: (0, 0, 0)", "a 10: missing",
     ]  # fmt: skip

@@ -30,7 +30,7 @@ def test_rows_that_are_gone_while_the_service_is_down_are_told(running: Running)
     (problem,) = told(running)
     assert (problem.what, problem.topics) == (f"gap/{TOPIC}/{partition}", (TOPIC,))
     place = f"topic {TOPIC}, partition {partition},"
-    assert problem.message == f"calc-svc: 3 offsets of {place} were gone before they were read: 1 to 3"
+    assert problem.message == f"calc-svc: 3 offsets of {place} were deleted before they were read: 1 to 3"
     for stored in running.store.tables():
         stored.flush()
     running.restart()

@@ -139,7 +139,7 @@ def test_triggers_that_waited_and_are_kept_no_longer_are_told(log: MemoryLog) ->
     assert len(calc.jobs.of(ONE)) < 5
     statuses = [status.decode(one.value) for one in replay(log, STATUS.name) if one.value is not None]
     (problem,) = [one for one in statuses if isinstance(one, status.Problem)]
-    assert problem.streams == (ONE,) and f"partition {partition}, were gone before" in problem.message
+    assert problem.streams == (ONE,) and f"partition {partition}, were deleted before" in problem.message
 
 
 def test_streams_whose_triggers_are_all_there_are_told_of_no_loss() -> None:

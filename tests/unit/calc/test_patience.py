@@ -118,7 +118,7 @@ def test_an_output_table_that_was_dropped_is_waited_for_unless_it_cannot_come(de
     desk.learn(SUPER, Child("d", "sup", "out", (1,)))
     product = desk.run(1, EVENT)
     assert product.waits is None and product.status is not None
-    assert product.status.message == "the output table d.out is gone", "another has its name now"
+    assert product.status.message == "the output table d.out no longer exists", "another has its name now"
 
 
 def test_what_fails_while_a_group_takes_its_leave_is_the_streams_status(
@@ -173,7 +173,9 @@ def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
     told = [status.decode(record.value or b"") for record in replay(log, STATUS.name)]
     (failure,) = [one for one in told if isinstance(one, status.StreamFailure)]
     assert failure.stream == 2
-    assert failure.message.startswith("a result cannot be written: append to topic wal.d.src: a message of")
+    assert failure.message.startswith(
+        "a result could not be written: append to topic wal.d.src: a message has"
+    )
     loop.stopping.set()
     loop.end()
 

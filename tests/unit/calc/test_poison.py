@@ -136,4 +136,4 @@ def test_what_a_dropped_table_left_behind_is_not_told_of_after_a_restart(service
     service.send("log", row(2), PLAIN)
     eventually(lambda: len(service.letters()) == 1)
     (letter,) = service.letters()
-    assert letter.detail == "no table power.log" and b'"ts":2' in (letter.value or b"")
+    assert letter.detail == "the table power.log does not exist" and b'"ts":2' in (letter.value or b"")

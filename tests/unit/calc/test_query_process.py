@@ -132,7 +132,9 @@ def test_who_has_ended_it_waits_for_the_next_and_nobody_else_does(begun: Begin, 
     refused(work, "memory", "ann")
     error = refused(work, "memory", "ann", 0.5)
     assert error.code is ErrorCode.TIMEOUT
-    assert "queries of ann" in error.message and "waited for the next or for others" in error.message
+    assert (
+        "other queries of ann were running" in error.message and "or had been running when" in error.message
+    )
     second = run(work, "SELECT 1", "bob")
     gate.touch()
     until_spared(work)
@@ -148,7 +150,7 @@ def test_who_ends_it_again_and_again_is_refused_and_nobody_else_is(begun: Begin,
     error = refused(work, "SELECT 1", "ann")
     assert error.code is ErrorCode.TOO_MANY
     assert "queries of ann are refused until 20" in error.message
-    assert "3 of them have ended the process" in error.message
+    assert "3 of them brought down the process" in error.message
     assert list(work.refused()) == ["ann"]
     assert work.look()[0] == 1 + MOST
 
@@ -207,7 +209,7 @@ def test_a_user_leaves_a_lane_to_the_others(begun: Begin) -> None:
     assert begins.wait(30)
     error = refused(work, "SELECT 1", "ann", 0.3)
     assert error.code is ErrorCode.TIMEOUT
-    assert "all places that one user may have" in error.message
+    assert "other queries of ann were running, as many as one user may have" in error.message
     assert run(work, "SELECT 1", "bob")
     long.end(PlanError(ErrorCode.QUERY_KILLED, "killed"))
     held.join(60)

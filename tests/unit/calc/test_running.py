@@ -62,7 +62,7 @@ def test_what_runs_is_shown_while_it_does() -> None:
         (
             "Job aborted due to stage failure: Total size of serialized results of 1 tasks (2.0 MiB) is "
             "bigger than spark.driver.maxResultSize (1.0 MiB)",
-            ErrorCode.TOO_LARGE, "the result has more than 1.0 MiB (MILLRACE_CALC_RESULT_BYTES)",
+            ErrorCode.TOO_LARGE, "the result is larger than 1.0 MiB (MILLRACE_CALC_RESULT_BYTES)",
         ),
         ("[UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 1 bytes", ErrorCode.TOO_LARGE, "memory"),
         ("An error occurred\njava.lang.StackOverflowError", ErrorCode.TOO_LARGE, "nested"),

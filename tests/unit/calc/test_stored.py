@@ -94,7 +94,7 @@ def test_files_that_are_gone_are_an_error_once_the_log_has_forgotten_rows(
     if not trimmed:
         assert sorted(ts for _, ts in running.rows()) == [0, 1]
         return
-    assert "they are not there" in running.store.unusable()[TOPIC]
+    assert "they are missing" in running.store.unusable()[TOPIC]
     running.stop()
     (running.folder / str(METERS.uid)).mkdir()
     running.start()

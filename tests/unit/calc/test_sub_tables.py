@@ -63,8 +63,8 @@ def written(product: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "told"), [
-    ("d1", "the sub-table d.r_d1 of res cannot be made: there is a normal table of this name"),
-    ("oc", "d.r_oc of res cannot be made: there is a child table of others of this name"),
+    ("d1", "the sub-table d.r_d1 of res cannot be created: a normal table of this name already exists"),
+    ("oc", "d.r_oc of res cannot be created: a child table of others of this name already exists"),
     ("far", "nothing can be written to d.r_far: the tag place TINYINT cannot hold 1000"),
 ])  # fmt: skip
 def test_one_group_is_refused_and_the_others_go_on(tmp_path: Path, duck: Any, name: str, told: str) -> None:
@@ -93,4 +93,4 @@ def test_the_output_s_own_name_is_no_sub_table_s(tmp_path: Path, duck: Any) -> N
     desk = desk_of(tmp_path, duck, "tbname")
     product = run(desk, "res")
     assert not product.messages and product.counts["failures"] == 1
-    assert "d.res of res cannot be made: there is a super table" in product.status.message
+    assert "d.res of res cannot be created: a super table" in product.status.message

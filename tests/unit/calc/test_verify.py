@@ -280,6 +280,6 @@ def test_too_many_windows_are_refused(desk: Any, monkeypatch: pytest.MonkeyPatch
 def test_a_table_that_is_gone_is_named(desk: Any) -> None:
     it = desk()
     it.catalog.apply(99, key_of(OUT), None)
-    with pytest.raises(MillraceError, match=r"d\.out is gone") as caught:
+    with pytest.raises(MillraceError, match=r"d\.out no longer exists") as caught:
         it.verify(0, 1)
     assert caught.value.code is ErrorCode.UNKNOWN_TABLE

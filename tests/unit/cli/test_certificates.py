@@ -107,7 +107,7 @@ def test_commands_that_come_later_know_that_the_stack_has_one(tmp_path: Path) ->
 
 def test_half_a_pair_and_an_authority_that_is_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        MillraceError, match="MILLRACE_TLS_CERTIFICATE and MILLRACE_TLS_KEY: both, or neither"
+        MillraceError, match="both MILLRACE_TLS_CERTIFICATE and MILLRACE_TLS_KEY must be set, or neither"
     ):
         load_settings(ServiceSettings, {"MILLRACE_TLS_CERTIFICATE": "/c.pem"})
     (tmp_path / "ca.pem").write_text("nothing")

@@ -43,8 +43,8 @@ def test_a_statement_without_rows_tells_how_many_it_touched(shown: io.StringIO) 
 
 def test_a_note_is_told_in_place_of_a_number(shown: io.StringIO) -> None:
     body = {"code": 0, "column_meta": [["affected_rows", "INT", 4]], "data": [[0]], "rows": 1}
-    console.print_answer(answer(body | {"note": "the rows are deleted, but not counted: [red]"}))
-    assert shown.getvalue() == "OK: the rows are deleted, but not counted: [red]\n"
+    console.print_answer(answer(body | {"note": "the rows were deleted, but could not be counted: [red]"}))
+    assert shown.getvalue() == "OK: the rows were deleted, but could not be counted: [red]\n"
 
 
 @pytest.mark.usefixtures("own_stack")

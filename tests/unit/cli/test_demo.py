@@ -61,7 +61,7 @@ def test_every_kind_of_difference_is_named() -> None:
     assert check.differences(expected, expected.items()) == []
     found = [(("a", 0), Day(1, 2.1, 3)), (("a", 0), Day(1, 2, 3)), (("b", 0), Day(1, 2, 3))]
     lines = check.differences(expected, found)
-    assert [line.split(": ")[1].split(" ")[0] for line in lines] == ["Millrace", "came", "not", "missing"]
+    assert [line.split(": ")[1].split(" ")[0] for line in lines] == ["Millrace", "appears", "not", "missing"]
 
 
 def _event(place: str, start: int, swing: float, **more: Any) -> Event:

@@ -35,7 +35,7 @@ def _fake_java(home: Path, banner: str) -> None:
 def test_an_old_java_is_refused_by_name_and_version(tmp_path: Path) -> None:
     _fake_java(tmp_path, 'openjdk version "11.0.2" 2019-01-15')
     with pytest.raises(
-        MillraceError, match=r"Java 17 or newer is needed, and the one in JAVA_HOME .* is Java 11"
+        MillraceError, match=r"Java 17 or newer is required, but the one in JAVA_HOME .* is Java 11"
     ):
         find_java({"JAVA_HOME": str(tmp_path)})
 
@@ -49,7 +49,7 @@ def test_java_home_wins_over_path(tmp_path: Path) -> None:
 
 def test_no_java_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(
-        MillraceError, match="Java 17 or newer is needed, and java was not found in PATH"
+        MillraceError, match="Java 17 or newer is required, but java was not found in PATH"
     ) as caught:
         find_java({"PATH": str(tmp_path)})
     assert "\n" not in str(caught.value)

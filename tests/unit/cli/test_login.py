@@ -46,7 +46,7 @@ def test_it_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(login, "getpass", lambda text: asked.append(text) or "typed")
     assert asked_login("ann") == Login("ann", "typed")
-    assert asked == ["password of ann: "]
+    assert asked == ["password for ann: "]
 
 
 def test_the_command_line_takes_no_password(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,7 @@ def test_a_torn_pid_file_means_not_running(place: RunFolder) -> None:
 
 def test_waiting_for_a_program_that_ended_shows_its_log(place: RunFolder) -> None:
     _start(place, "print('no such setting'); raise SystemExit(3)")
-    with pytest.raises(MillraceError, match="worker ended while starting") as caught:
+    with pytest.raises(MillraceError, match="worker exited while starting") as caught:
         processes.wait_ready(place, "worker", lambda: False, 30)
     assert "no such setting" in caught.value.message
     assert caught.value.code is ErrorCode.UNAVAILABLE

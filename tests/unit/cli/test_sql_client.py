@@ -69,7 +69,7 @@ def test_a_wrong_password_is_told(url: str) -> None:
 
 
 def test_something_else_at_the_port_is_told(url: str) -> None:
-    with Rest(url) as rest, pytest.raises(MillraceError, match="status 200 and no JSON object"):
+    with Rest(url) as rest, pytest.raises(MillraceError, match="status 200, but not with a JSON object"):
         rest.execute("html")
 
 

@@ -136,5 +136,5 @@ def test_who_crashes_is_followed_without_a_pause(home: Home) -> None:
     home.running().kill()
     until(lambda: home.served == ["at once", "after its turn"])
     until(lambda: home.has_next(NAME))
-    assert lines[0] == "worker has ended unexpectedly, it starts again in 0 s: signal SIGKILL"
+    assert lines[0] == "worker ended unexpectedly and will be restarted in 0 s: signal SIGKILL"
     watch.stop()

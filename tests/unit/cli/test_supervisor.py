@@ -65,10 +65,10 @@ def test_a_part_that_crashes_is_started_again(home: Home) -> None:
     first = processes.running(home.place, NAME)
     assert first is not None
     first.kill()
-    _until(lambda: "worker runs again" in home.lines)
+    _until(lambda: "worker is running again" in home.lines)
     second = processes.running(home.place, NAME)
     assert second is not None and second.pid != first.pid
-    assert home.lines[0] == "worker has ended unexpectedly, it starts again in 0.05 s: signal SIGKILL"
+    assert home.lines[0] == "worker ended unexpectedly and will be restarted in 0.05 s: signal SIGKILL"
     assert supervisor.restarts(home.place) == {NAME: supervisor.Restarts(1, "signal SIGKILL")}
 
 
@@ -150,7 +150,7 @@ def test_a_start_that_fails_is_tried_again(home: Home) -> None:
     home.start()
     home.watch.start()
     home.code = LIVES
-    _until(lambda: "worker runs again" in home.lines)
+    _until(lambda: "worker is running again" in home.lines)
     assert home.lines.count("worker did not start: the port is in use") == 2
     assert processes.running(home.place, NAME) is not None
 
@@ -174,7 +174,7 @@ def test_status_says_how_often_and_why() -> None:
     assert "restarts" in shown.get() and "signal SIGKILL" in shown.get()
     other = dataclasses.replace(row, name="trigger-svc", followed=True)
     assert console.followed([row]) == []
-    assert console.followed([row, other]) == ["another process stands by for trigger-svc"]
+    assert console.followed([row, other]) == ["a standby process is running for trigger-svc"]
 
 
 @pytest.mark.parametrize(
@@ -194,9 +194,9 @@ def test_status_says_how_often_and_why() -> None:
                     "stalled": [{"part": "calc-svc", "since": "2026-01-01T00:00:00Z", "waits_for": "x"}]
                 }
             },
-            "calc-svc has stalled since 2026-01-01T00:00:00Z, waits for x",
+            "calc-svc has been stalled since 2026-01-01T00:00:00Z: x",
         ),
-        (503, [], "/healthz answers with status 503"),
+        (503, [], "/healthz answered with status 503"),
     ],
 )
 def test_status_says_why_a_part_is_not_ready(status: int, body: object, problem: str, tmp_path: Path) -> None:
@@ -233,4 +233,4 @@ def test_the_supervisor_is_a_process_of_the_stack(tmp_path: Path) -> None:
     finally:
         stack.down()
     assert not stack.is_supervised()
-    assert processes.tail(log).endswith("watching no more")
+    assert processes.tail(log).endswith("no longer watching")

@@ -76,9 +76,9 @@ def test_a_case_with_all_steps() -> None:
         ("  - sql: A\n  - just text", 9, "a step must be one of"),
         ("  - sql: []", 8, "must not be empty"),
         ("  - sql: ['']", 8, "not empty"),
-        ("  - sql:\n      - A\n      - {db}", 10, "must be a text"),
-        ("  - expect:\n      sql: Q\n      rows: []\n      during: 3s", 11, "has no 'during'"),
-        ("  - expect:\n      sql: Q\n      for: 3s\n      rows: []", 10, "has no 'for'"),
+        ("  - sql:\n      - A\n      - {db}", 10, "must be a string"),
+        ("  - expect:\n      sql: Q\n      rows: []\n      during: 3s", 11, "cannot have 'during'"),
+        ("  - expect:\n      sql: Q\n      for: 3s\n      rows: []", 10, "cannot have 'for'"),
         ("  - expect:\n      sql: Q", 8, "must have 'rows'"),
         ("  - expect: {sql: Q, rows: [1]}", 8, "a row must be a list"),
         ("  - expect:\n      sql: Q\n      rows:\n        - [1]\n        - [1, 2]", 10, "differ"),
@@ -94,10 +94,10 @@ def test_a_case_with_all_steps() -> None:
         ("  - error: {sql: E, match: '('}", 8, "not a regular expression"),
         ("  - error: E", 8, "must be an object"),
         ("  - sql: {as: {user: u, pass: p}}", 8, "must have 'run'"),
-        ("  - sql: {user: u, run: [A]}", 8, "has no 'user'"),
+        ("  - sql: {user: u, run: [A]}", 8, "cannot have 'user'"),
         ("  - error: {sql: E, as: u}", 8, "'as' must be an object"),
         ("  - error: {sql: E, as: {user: u}}", 8, "'as' must have 'pass'"),
-        ("  - notifications: {events: [], as: {user: u, pass: p}}", 8, "has no 'as'"),
+        ("  - notifications: {events: [], as: {user: u, pass: p}}", 8, "cannot have 'as'"),
         ("  - sleep: soon", 8, "must be a duration"),
         ("  - notifications: {events: [{eventType: X}]}", 8, "must name its streamName"),
         ("  - notifications: {events: {}}", 8, "must be a list"),
@@ -118,10 +118,10 @@ def test_bad_steps_are_refused_with_their_line(steps: str, line: int, what: str)
 @pytest.mark.parametrize(
     ("old", "new", "line", "what"),
     [
-        ("id: some-case", "id: another", 1, "not the file's name"),
+        ("id: some-case", "id: another", 1, "not the name of the file"),
         ("id: some-case", "id: Some_Case", 1, "kebab"),
         ("title: a title", "title: ''", 2, "not empty"),
-        ("title: a title", "titles: x", 2, "no 'titles'"),
+        ("title: a title", "titles: x", 2, "cannot have 'titles'"),
         ("covers: [trigger.interval]", "covers: []", 3, "not be empty"),
         ("dialect: tdengine", "dialect: sqlite", 4, "must be one of tdengine"),
         ("precision: ms", "precision: s", 5, "must be one of ms"),
@@ -157,7 +157,7 @@ def test_an_id_is_taken_once(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "some-case.yaml").write_text(f"{HEAD}steps:\n  - sql: A\n")
-    with pytest.raises(BadCases, match="the id some-case is that of"):
+    with pytest.raises(BadCases, match="the id some-case is also that of"):
         load.load(load.files([tmp_path]))
 
 

@@ -29,7 +29,7 @@ def test_a_node_is_asked_for_its_algorithms_and_kept(rig: Any, address: str) -> 
     assert ("anomaly-detection", "iqr") in anode.algorithms
     assert ("forecast", "arima") in anode.algorithms
     refused = rig.refused(f"CREATE ANODE '{address}'")
-    assert "registered already, as 1" in refused.message
+    assert "already registered, with the number 1" in refused.message
     rig("UPDATE ANODE 1")
     rig("UPDATE ALL ANODES")
     assert rig.gateway.context.catalog.anodes["1"].created == anode.created

@@ -242,7 +242,7 @@ def test_what_is_due_and_does_not_run_can_be_seen(desk: Desk) -> None:
     desk.do(CREATE)
     assert desk.runner().look() == (0, "")
     desk.now += 1
-    assert desk.runner().look() == (0, "a continuous query due at 2200-01-01T00:00:00Z")
+    assert desk.runner().look() == (0, "a continuous query has been due since 2200-01-01T00:00:00Z")
     desk.counts((LATE - DAY, 1))
     desk.step()
     assert desk.runner().look() == (1, "")
@@ -268,19 +268,19 @@ def test_diagnose_says_what_a_query_does_and_what_keeps_it(desk: Desk) -> None:
     desk.step()
     found = diagnosis(desk)
     assert found["query status"][-1].startswith("Failed: ")
-    assert "tried again at '2200-01-01 00:00:20.000'" in found["run next"][-1]
+    assert "retried at '2200-01-01 00:00:20.000'" in found["run next"][-1]
     desk.rig.calc.away = False
     desk.now += 5 * DAY
     found = diagnosis(desk)
     assert found["runs late"] == (
         6, LATE - DAY, LATE + 5 * DAY,
-        "due and not done, '2200-01-01 00:00:00.000' to '2200-01-06 00:00:00.000'; "
-        "those past when a run ends are left out",
+        "due but not run yet, '2200-01-01 00:00:00.000' to '2200-01-06 00:00:00.000'; "
+        "those in the past when a run ends are skipped",
     )  # fmt: skip
     desk.counts((LATE - DAY, 3))
     desk.step(1)
     found = diagnosis(desk)
-    assert found["query verdict"][-1] == "It runs, and has written 1 rows in 1 runs."
+    assert found["query verdict"][-1] == "It is running, and has written 1 rows in 1 runs."
     assert [found[f"runs {name}"][0] for name in ("done", "failed", "skipped")] == [1, 1, 5]
     assert found["run last"][1:3] == (LATE - DAY, LATE)
     assert found["run next"][1:3] == (LATE + 5 * DAY, LATE + 6 * DAY)
@@ -295,7 +295,7 @@ def test_diagnose_foresees_a_run_that_cannot_be(desk: Desk) -> None:
     )
     desk.do("DELETE TIMESERIES root.p.n.c")
     desk.do("DELETE TIMESERIES root.p.d.v")
-    assert "no series that is there" in diagnosis(desk)["query verdict"][-1]
+    assert "No series matches FROM and SELECT" in diagnosis(desk)["query verdict"][-1]
     assert desk.ask("DIAGNOSE CQ nowhere")["code"] == 1400
     desk.rig("CREATE USER eve PASS 'Secret_123'")
     desk.auth = ("eve", "Secret_123")

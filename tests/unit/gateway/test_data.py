@@ -212,7 +212,7 @@ def test_a_delete_that_calc_svc_does_not_count_is_written_without_a_number(
     answer = meters("DELETE FROM one WHERE ts = 5")
     assert meters.values("wal.d.one") == [(b"one", operations.encode_operation(operations.Delete(5, 5)))]
     assert answer.rows == [[0]], "clients read an integer"
-    assert answer.note.startswith("the rows are deleted, but not counted: ")
+    assert answer.note.startswith("the rows were deleted, but could not be counted: ")
     assert ("calc-svc" if code is None else "could not be stopped") in answer.note
 
 

@@ -92,7 +92,7 @@ def test_a_stream_without_rows_says_so(it: Any) -> None:
     create(it, "INTERVAL(10s) SLIDING(10s)")
     found = told(it)
     assert of_stream(found, "status") == "Running"
-    assert of_stream(found, "verdict").startswith("No row of its trigger table d.one has come")
+    assert of_stream(found, "verdict").startswith("No row of its trigger table d.one has arrived")
     assert not [key for key in found if key[0].startswith(("group", "window"))]
     assert found["rows/filtered", None][0] == 0
 
@@ -107,24 +107,26 @@ def test_an_open_window_says_what_it_waits_for_in_words(it: Any) -> None:
     assert "WATERMARK(2s)" in words and "ts >= '2026-01-01 00:00:09.000'" in words
     rows, start, end, words = found["window/open", "one"]
     assert (rows, end - start) == (1, 10_000)
-    assert words == "waits for a row with ts >= '2026-01-01 00:00:12.000' (WATERMARK(2s) included)"
+    assert words == "waiting for a row with ts >= '2026-01-01 00:00:12.000' (WATERMARK(2s) included)"
     there = told(it, timezone="Asia/Shanghai")["window/open", "one"][3]
     assert "'2026-01-01 08:00:12.000'" in there
     it("INSERT INTO one VALUES ('2026-01-01 00:00:12', 3)")
     found = told(it)
-    assert found["window/none_open", "one"][3].startswith("waits for a row of d.one, and for T to reach it")
-    assert "It runs, and has sent 1 trigger events" in of_stream(found, "verdict")
+    assert found["window/none_open", "one"][3].startswith(
+        "waiting for a row of d.one, and for the watermark to reach it"
+    )
+    assert "It is running, and has sent 1 trigger events" in of_stream(found, "verdict")
 
 
 @pytest.mark.parametrize(
     ("trigger", "rows", "words"),
     [
         ("SESSION(ts, 5s)", "(1000, 1)", "a row with ts >= '1970-01-01 00:00:06.001'"),
-        ("STATE_WINDOW(v)", "(1000, 1)", "a row with another state than 1"),
+        ("STATE_WINDOW(v)", "(1000, 1)", "a row with a state other than 1"),
         ("EVENT_WINDOW(START WITH v > 5 END WITH v < 3)", "(1000, 9)", "a row that meets END WITH v < 3"),
         ("EVENT_WINDOW(START WITH v > 5 END WITH v < 3)", "(1000, 4)", "a row that meets START WITH v > 5"),
         ("EVENT_WINDOW(START WITH v > 5 END WITH v < 3) TRUE_FOR(2s)", "(1000, 9)",
-         "it counts only if it lasts to '1970-01-01 00:00:03.000' (TRUE_FOR(2s))"),
+         "it counts only if it lasts until '1970-01-01 00:00:03.000' (TRUE_FOR(2s))"),
         ("COUNT_WINDOW(3, 3, v)", "(1000, 9)", "2 more rows in which v is not NULL"),
         ("SLIDING(10s)", "(1000, 9)", "a row with ts >= '1970-01-01 00:00:10.000'"),
     ],
@@ -160,7 +162,7 @@ def test_processing_time_is_named(it: Any) -> None:
     found = told(it, "DIAGNOSE STREAM p")
     assert "has not fired since" in of_stream(found, "verdict")
     assert found["window/instant", "one"][1] is not None
-    assert found["window/instant", "one"][3].startswith("waits for processing time '20")
+    assert found["window/instant", "one"][3].startswith("waiting for processing time '20")
 
 
 def test_a_life_that_does_not_trigger_comes_with_its_cause(it: Any) -> None:
@@ -186,7 +188,7 @@ def test_slots_that_do_not_answer_are_a_row_not_an_error(it: Any) -> None:
     found = told(it)
     slots = it.gateway.context.settings.slots
     assert found["stream/slots_missing", None][0] == slots
-    assert "away or busy" in of_stream(found, "slots_missing")
+    assert "down or busy" in of_stream(found, "slots_missing")
 
 
 def test_the_newest_groups_are_shown_and_the_rest_counted(it: Any) -> None:
@@ -216,7 +218,7 @@ def test_bad_questions_are_refused(it: Any) -> None:
     create(it, "SESSION(ts, 5s)")
     for sql, code, text in (
         ("DIAGNOSE STREAM none", ErrorCode.UNKNOWN_STREAM, "d.none"),
-        ("DIAGNOSE STREAM s LIMIT 0", ErrorCode.INVALID_VALUE, "LIMIT 0: 1 to 10000"),
+        ("DIAGNOSE STREAM s LIMIT 0", ErrorCode.INVALID_VALUE, "LIMIT 0: must be from 1 to 10000"),
         ("DIAGNOSE STREAM s LIMIT 10001", ErrorCode.INVALID_VALUE, "LIMIT 10001"),
         ("DIAGNOSE STREAM s LIMIT x", ErrorCode.SYNTAX, "a number"),
         ("DIAGNOSE s", ErrorCode.SYNTAX, "STREAM"),

@@ -211,7 +211,7 @@ def test_what_was_written_while_the_gateway_was_away_is_fired_later(iotdb: Iotdb
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [(1, "ended with code 3"), (2, "longer than 2 s"), (3, "MemoryError")]
+    ("what", "said"), [(1, "exited with code 3"), (2, "longer than 2 s"), (3, "MemoryError")]
 )
 def test_a_class_that_misbehaves_fails_alone_and_goes_on(iotdb: Iotdb, what: int, said: str) -> None:
     iotdb.trigger("classes:Bad")
@@ -275,7 +275,7 @@ def test_before_a_refused_write_nothing_is_stored(iotdb: Iotdb) -> None:
     iotdb.insert(1, 5)
     found = iotdb.refused("INSERT INTO root.p.d(time, v) VALUES (2, 3), (3, -1)")
     assert found.status is Status.TRIGGER_FIRE_ERROR
-    assert "the least is 0.0" in str(found)
+    assert "must be at least 0.0" in str(found)
     assert iotdb.values("root.p.d") == [5]
     iotdb.rig("INSERT INTO `root.p`.`root.p.d` (time, v) VALUES (4, 1)")
     with pytest.raises(IotdbError):  # the other dialect is no way around it
@@ -285,7 +285,7 @@ def test_before_a_refused_write_nothing_is_stored(iotdb: Iotdb) -> None:
 
 def test_optimistic_failures_are_counted_and_told(iotdb: Iotdb) -> None:
     iotdb.trigger("conformance_triggers:Reject", event="BEFORE", min="0", strategy="OPTIMISTIC")
-    assert "the least is 0.0" in iotdb.insert(1, -1).hint
+    assert "must be at least 0.0" in iotdb.insert(1, -1).hint
     assert iotdb.values("root.p.d") == [-1]
     assert iotdb.triggers._lives["t"].failures == 1
 
@@ -313,7 +313,7 @@ def test_create_is_refused_with_its_cause(iotdb: Iotdb) -> None:
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'nowhere:A'": (1303, "no module nowhere"),
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'json.decoder:JSONDecoder'": (
             1303,
-            "from there alone",
+            "loaded only from there",
         ),
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'classes:Picky'": (1300, "no attribute will do"),
         "STATELESS TRIGGER u AFTER INSERT ON root.** AS 'classes:Seen' USING URI 'none.py'": (
@@ -379,4 +379,4 @@ def test_code_from_elsewhere_needs_its_hash(iotdb: Iotdb, tmp_path: Path) -> Non
     assert len(iotdb("SHOW TRIGGERS").rows) == 1
     (iotdb.folder / "install" / sha256 / "elsewhere.py").write_text("raise SystemExit")
     iotdb.restart()
-    assert "is not the one that the sha256 means" in iotdb.insert(1, 1).hint
+    assert "or its SHA-256 has changed" in iotdb.insert(1, 1).hint

@@ -35,7 +35,7 @@ def test_a_range_is_told_in_ticks_and_its_end_may_be_open(one: Any) -> None:
     [
         ("RECALCULATE STREAM p FROM 0 TO 10", ErrorCode.NOT_ALLOWED, "PERIOD"),
         ("RECALCULATE STREAM none FROM 0", ErrorCode.UNKNOWN_STREAM, "none"),
-        ("RECALCULATE STREAM s FROM 10 TO 9", ErrorCode.INVALID_VALUE, "TO 9 lies before FROM 10"),
+        ("RECALCULATE STREAM s FROM 10 TO 9", ErrorCode.INVALID_VALUE, "TO 9 is before FROM 10"),
         ("RECALCULATE STREAM s FROM 'soon'", ErrorCode.INVALID_VALUE, "soon"),
         ("RECALCULATE STREAM s", ErrorCode.SYNTAX, "FROM"),
     ],

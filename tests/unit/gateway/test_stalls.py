@@ -86,7 +86,7 @@ def test_nothing_is_said_of_what_is_well(bench: Bench) -> None:
 
 def test_what_has_stalled_is_told_with_all_streams_until_it_moves(bench: Bench) -> None:
     bench.told[6051] = [LOOP]
-    text = "calc-svc: calc-svc has stalled since 2001-09-09T01:46:40Z, waits for 12 records of topic triggers"
+    text = "calc-svc: calc-svc has been stalled since 2001-09-09T01:46:40Z: 12 records of topic triggers"
     assert bench.messages() == {"quiet": text, "tells": text}
     bench.told[6051] = [Stall(LOOP.part, SINCE, "15 records of topic triggers")]
     assert bench.messages()["quiet"].endswith("15 records of topic triggers")
@@ -101,12 +101,12 @@ def test_what_has_stalled_is_told_with_all_streams_until_it_moves(bench: Bench) 
 def test_a_stall_of_notifications_touches_the_streams_that_notify(bench: Bench) -> None:
     bench.told[6061] = [Stall("intake", SINCE, "3 records")]
     found = bench.messages()
-    assert found["quiet"] == "" and found["tells"].startswith("notify-svc: intake has stalled since")
+    assert found["quiet"] == "" and found["tells"].startswith("notify-svc: intake has been stalled since")
 
 
 def test_what_has_stalled_in_the_gateway_itself_is_told_too(bench: Bench) -> None:
     bench.own = [Stall("registrations", SINCE, "the broker does not answer")]
-    assert bench.messages()["quiet"].startswith("api-gateway: registrations has stalled since")
+    assert bench.messages()["quiet"].startswith("api-gateway: registrations has been stalled since")
 
 
 @pytest.mark.parametrize("answer", ["refused", "nonsense"])
@@ -123,7 +123,8 @@ def test_a_service_that_does_not_answer_has_stalled_after_a_while(
     assert bench.messages()["quiet"] == ""
     bench.time += 31
     assert bench.messages()["quiet"].startswith(
-        "trigger-svc: the process has stalled since 2001-09-09T01:46:40Z, waits for an answer of its /healthz"
+        "trigger-svc: the process has been stalled since 2001-09-09T01:46:40Z: its /healthz gives no "
+        "usable answer"
     )
 
 
@@ -145,4 +146,4 @@ def test_a_service_with_another_token_is_told_as_such(bench: Bench, monkeypatch:
     monkeypatch.setattr(bench.stalls, "_http", httpx.Client(transport=answer))
     bench.messages()
     bench.time += 31
-    assert bench.messages()["quiet"].endswith("(its service token is another one)")
+    assert bench.messages()["quiet"].endswith("(its service token is different)")

@@ -156,9 +156,9 @@ def test_errors_of_the_resource_api_have_code_message_and_place(rig: Any, client
     assert "d" in rig.gateway.context.catalog.databases
     assert post({"sql": STREAM.replace("d.s1", "s1")})[1]["code"] == "NO_DATABASE"
     assert post({"sql": STREAM, "name": "d.s1"}) == (
-        422, {"code": "INVALID_VALUE", "message": "sql allows no other field; found name"}
+        422, {"code": "INVALID_VALUE", "message": "sql cannot be combined with other fields; found name"}
     )  # fmt: skip
-    assert post({})[1]["message"] == "sql is needed, or name and trigger"
+    assert post({})[1]["message"] == "either sql, or name and trigger, must be given"
     status, body = post({"name": 5, "trigger": "PERIOD(1s)", "wrong": 1})
     assert (status, body["code"]) == (422, "INVALID_VALUE")
     assert "name: " in body["message"] and "wrong: " in body["message"]

@@ -165,7 +165,8 @@ GUARD = """
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [(-1, "False"), (-2, "ended with code 3"), (-3, "longer than 2 s"), (-4, "MemoryError")]
+    ("what", "said"),
+    [(-1, "False"), (-2, "exited with code 3"), (-3, "longer than 2 s"), (-4, "MemoryError")],
 )
 def test_whatever_refuses_before_nothing_is_stored(iotdb: Iotdb, what: int, said: str) -> None:
     (iotdb.folder / "guard.py").write_text(dedent(GUARD))
@@ -210,7 +211,7 @@ def test_a_request_waits_for_a_slow_trigger_as_its_strategy_says(iotdb: Iotdb, s
     (iotdb.folder / "slow.py").write_text(dedent(SLOW))
     iotdb.trigger("slow:Slow", how="STATELESS", strategy=strategy)
     iotdb.rig.restart(data_dir=iotdb.folder.parent, trigger_call_seconds=60, trigger_wait_seconds=0.2)
-    said = "it has not fired for them within 0.2 s; it goes on trying"
+    said = "it has not fired for the rows within 0.2 s; it will keep trying"
     if strategy == "OPTIMISTIC":
         assert said in iotdb.insert(1, 1).hint
     else:

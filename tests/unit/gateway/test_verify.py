@@ -100,9 +100,9 @@ def test_bad_questions_are_refused(one: Any) -> None:
     create(one)
     for sql, code, text in (
         ("VERIFY STREAM none FROM 0 TO 1", ErrorCode.UNKNOWN_STREAM, "d.none"),
-        ("VERIFY STREAM s FROM 10 TO 9", ErrorCode.INVALID_VALUE, "TO 9 lies before FROM 10"),
+        ("VERIFY STREAM s FROM 10 TO 9", ErrorCode.INVALID_VALUE, "TO 9 is before FROM 10"),
         ("VERIFY STREAM s FROM 'soon' TO 9", ErrorCode.INVALID_VALUE, "soon"),
-        ("VERIFY STREAM s FROM 0 TO 9 LIMIT 0", ErrorCode.INVALID_VALUE, "LIMIT 0: 1 to 10000"),
+        ("VERIFY STREAM s FROM 0 TO 9 LIMIT 0", ErrorCode.INVALID_VALUE, "LIMIT 0: must be from 1 to 10000"),
         ("VERIFY STREAM s FROM 0", ErrorCode.SYNTAX, "TO"),
         ("VERIFY STREAM s", ErrorCode.SYNTAX, "FROM"),
     ):

@@ -20,7 +20,7 @@ def test_a_stream_is_paused_while_its_address_is_away(lab: Any, log: MemoryLog) 
             lab.write(log, range(10), receiver.port, pause_on_failure=True)
             await lab.until(lambda: lab.paused(log))
             assert lab.paused(log) == {
-                7: f"ws://127.0.0.1:{receiver.port}/ cannot be reached; its notifications wait"
+                7: f"ws://127.0.0.1:{receiver.port}/ cannot be reached; its notifications are waiting"
             }
             assert pusher.state()["paused"] == 1
             async with lab.serving(receiver.port, receiver.handle):
@@ -165,7 +165,7 @@ def test_a_slow_address_pauses_a_stream_that_must_lose_nothing(lab: Any, log: Me
             lab.write(log, range(1, 300), quick.port, uid=8, group="1")
             await lab.until(lambda: quick.numbers == list(range(300)))
             await lab.until(lambda: lab.paused(log))
-            assert lab.paused(log)[7].endswith("takes its events too slowly; its notifications wait")
+            assert lab.paused(log)[7].endswith("takes its events too slowly; its notifications are waiting")
             slow.let_go.set()
             await lab.until(lambda: slow.numbers == list(range(300)))
             await lab.until(lambda: not lab.paused(log))

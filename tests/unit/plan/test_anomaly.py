@@ -45,7 +45,7 @@ def test_no_rows_give_no_window(empty: Any) -> None:
 
 def test_too_few_rows_fail(empty: Any, kit: Any) -> None:
     insert(empty, kit, "nt", [1] * 9)
-    with pytest.raises(Exception, match="iqr takes 10 to 40000 rows of a group, not 9"):
+    with pytest.raises(Exception, match="iqr needs 10 to 40000 rows in a group, not 9"):
         empty.query(f"SELECT _wstart, count(*) FROM nt {WINDOW}")
 
 
@@ -117,5 +117,5 @@ def test_many_triggers_at_once_and_one_by_one_agree(kit: Any, trigger: str) -> N
     together = world.set_rows(plan, trig)
     assert sorted(together, key=str) == sorted(world.one_rows(plan, trig), key=str)
     assert plan.failed
-    assert [row[-1] for row in together if row[0] == 8] == ["iqr takes 10 to 40000 rows of a group, not 5"]
+    assert [row[-1] for row in together if row[0] == 8] == ["iqr needs 10 to 40000 rows in a group, not 5"]
     assert any(row[-1] is None for row in together)

@@ -68,7 +68,7 @@ def test_white_noise_and_few_rows_fail(ramp: Any, kit: Any) -> None:
         ramp.insert("nt", [{"ts": kit.T0 + 100_000 + at, "v": rng.randrange(100), "w": None}])
     with pytest.raises(Exception, match="white noise"):
         ramp.query(f"SELECT forecast(v) FROM nt WHERE ts >= {kit.T0 + 100_000}")
-    with pytest.raises(Exception, match="holtwinters takes 10 to 40000 rows of a group, not 3"):
+    with pytest.raises(Exception, match="holtwinters needs 10 to 40000 rows in a group, not 3"):
         ramp.query(f"SELECT forecast(v) FROM nt WHERE ts < {kit.T0 + 3000}")
     with pytest.raises(Exception, match="period = 24 needs at least 48 values, not 20"):
         ramp.query(f"SELECT forecast(v, 'seasonal=add, period=24') FROM nt WHERE ts < {kit.T0 + 20_000}")

@@ -161,7 +161,7 @@ def test_diagnose_tells_what_its_windows_wait_for(together: Any) -> None:
     rows = rows_of(Case(together.spec, "Running", "", parts, 0, 1.0, "UTC", 10))
     (window,) = [row for row in rows if row[0] == "window"]
     assert window[1:6] == ["c1", "open", 1, 10, 10]
-    assert window[6] == "waits for a row of d.meters"
+    assert window[6] == "waiting for a row of d.meters"
 
 
 def test_a_definition_travels_and_is_refused_where_nobody_knows_the_type(catalog: Catalog) -> None:

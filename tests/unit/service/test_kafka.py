@@ -60,7 +60,7 @@ def test_a_certificate_of_the_client(tmp_path: Path) -> None:
     ({"PROTOCOL": "TLS"}, "MILLRACE_KAFKA_PROTOCOL must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
     ({"PROTOCOL": "SASL_SSL"}, "set MILLRACE_KAFKA_PASSWORD_FILE"),
     ({"PROTOCOL": "SASL_SSL", "PASSWORD_FILE": "/nowhere"}, "MILLRACE_KAFKA_PASSWORD_FILE = '/nowhere'"),
-    ({"CERTIFICATE": "/a"}, "MILLRACE_KAFKA_CERTIFICATE and MILLRACE_KAFKA_KEY: both, or neither"),
+    ({"CERTIFICATE": "/a"}, "both MILLRACE_KAFKA_CERTIFICATE and MILLRACE_KAFKA_KEY must be set, or neither"),
     ({"PROTOCOL": "SSL", "CERTIFICATE": "/nowhere", "KEY": "/a"}, "MILLRACE_KAFKA_CERTIFICATE = '/nowhere'"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused(variables: dict[str, str], why: str) -> None:
@@ -75,7 +75,9 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert len(made) > 30
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o640)
-    with pytest.raises(MillraceError, match=r"others may read the secret: remove it, or chmod 600 it"):
+    with pytest.raises(
+        MillraceError, match=r"other users may read the secret: remove the file, or run chmod 600 on it"
+    ):
         kept_secret(file, "secret")
     with pytest.raises(MillraceError, match="below: "):
         kept_secret(file / "below", "secret")

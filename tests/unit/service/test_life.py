@@ -82,7 +82,7 @@ def test_what_may_be_tried_again_begins_anew_from_the_beginning() -> None:
         one.stop()
     first = ["begin", "step", "step", "end", "begin", "step", "end", "begin", "end", "begin", "step"]
     assert work.told[: len(first)] == first
-    assert [line["event"] for line in logs] == ["begins anew"], "the same failure is logged once"
+    assert [line["event"] for line in logs] == ["is starting again"], "the same failure is logged once"
 
 
 def test_trouble_is_over_when_it_has_gone_well_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_trouble_is_over_when_it_has_gone_well_for_a_while(monkeypatch: pytest.M
         found = one.trouble
         assert found is not None and began <= found.since <= time.time()
         until(lambda: one.trouble is None)
-        until(lambda: logs[-1]["event"] == "well again")
+        until(lambda: logs[-1]["event"] == "has recovered")
         one.stop()
 
 

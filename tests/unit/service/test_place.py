@@ -31,9 +31,9 @@ def test_another_master_is_spark_s_own_matter(master: str) -> None:
     [
         ("MILLRACE_SPARK_MASTER", "locl", "local, local[N], spark://"),
         ("MILLRACE_SPARK_MASTER", "local[]", "local, local[N], spark://"),
-        ("MILLRACE_FILES", "s3://bucket/millrace", "a folder of this machine"),
-        ("MILLRACE_FILES", "/srv/millrace", "a folder of this machine"),
-        ("MILLRACE_FILES", "file://elsewhere/srv", "a folder of this machine"),
+        ("MILLRACE_FILES", "s3://bucket/millrace", "a folder on this machine"),
+        ("MILLRACE_FILES", "/srv/millrace", "a folder on this machine"),
+        ("MILLRACE_FILES", "file://elsewhere/srv", "a folder on this machine"),
     ],
 )
 def test_what_is_not_supported_is_refused_at_the_start(
@@ -77,5 +77,5 @@ def test_what_relies_on_spark_s_insides_knows_one_version() -> None:
     require_spark("a test", "4.2.3")
     require_spark("a test")
     for other in ("4.1.0", "4.20.0", "5.0.0.dev1"):
-        with pytest.raises(MillraceError, match=rf"a test relies .* Spark 4\.2, and this is {other}"):
+        with pytest.raises(MillraceError, match=rf"a test relies .* Spark 4\.2, but version {other} is"):
             require_spark("a test", other)

@@ -52,7 +52,7 @@ def test_what_stands_still_while_something_waits_is_stalled_since_it_began_to_wa
     assert stall == Stall("loop", began, "5 records")
     assert stall.to_wire() == {"part": "loop", "since": "2001-09-09T02:03:20Z", "waits_for": "5 records"}
     assert Stall.from_wire(stall.to_wire()) == stall
-    assert str(stall) == "loop has stalled since 2001-09-09T02:03:20Z, waits for 5 records"
+    assert str(stall) == "loop has been stalled since 2001-09-09T02:03:20Z: 5 records"
     bench.at += 1
     assert bench.after(0) == []
 
@@ -82,9 +82,11 @@ def test_what_cannot_be_asked_about_has_not_moved() -> None:
 def test_what_waits_in_a_topic_is_said_by_count_and_place() -> None:
     assert behind("triggers", {0: 5, 1: 7}, {0: 5, 1: 7}) == ""
     assert behind("triggers", {0: 5, 1: 7, 2: 9}, {1: 6}) == (
-        "1 record of topic triggers behind offset 6 of partition 1"
+        "1 record of topic triggers is waiting, from offset 6 of partition 1 on"
     )
-    assert behind("triggers", {0: 5, 1: 7}, {0: 3, 1: 6}).startswith("3 records of topic triggers behind")
+    assert behind("triggers", {0: 5, 1: 7}, {0: 3, 1: 6}).startswith(
+        "3 records of topic triggers are waiting"
+    )
     assert behind("triggers", {}, {0: 3}) == "", "a topic that began anew"
 
 

@@ -40,7 +40,7 @@ def test_each_folder_has_its_own(tmp_path: Path) -> None:
 def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     find_token("", "", tmp_path)
     (tmp_path / "service-token").chmod(0o640)
-    with pytest.raises(MillraceError, match="others may read the service token") as caught:
+    with pytest.raises(MillraceError, match="other users may read the service token") as caught:
         find_token("", "", tmp_path)
     assert caught.value.code is ErrorCode.INVALID_VALUE
 

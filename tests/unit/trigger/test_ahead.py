@@ -169,7 +169,7 @@ def test_patience_has_an_end_and_that_is_told(caplog: pytest.LogCaptureFixture) 
     assert len(waiting.take({METERS: {0: 0}}, 100.0 + PATIENCE)) == 1
     assert IMPATIENT._value.get() == before + 1
     (said,) = caplog.messages
-    assert f"{METERS}/0 up to 5, stands at 0" in said
+    assert f"{METERS}/0 up to 5 (at 0)" in said
 
 
 # -- whom it follows -----------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_what_lies_behind_what_was_sealed_waits_for_the_query(engine: Engine, lo
     engine.evaluator.sealed, engine.batches.done = {"wal.d.t": {0: 0, 1: 0}}, 4
     log.append([Message("wal.d.t", b"c", b"{}")] * 3)
     before, waits = engine._look()
-    assert before != position and waits.startswith("3 records of topic wal.d.t behind offset 0")
+    assert before != position and waits.startswith("3 records of topic wal.d.t are waiting, from offset 0")
     assert engine._look()[0] == before
     engine.evaluator.sealed, engine.batches.done = {"wal.d.t": log.end_offsets("wal.d.t")}, 5
     after, waits = engine._look()

@@ -73,7 +73,7 @@ def test_rows_that_are_gone_touch_the_streams_that_wanted_them(query: Query, her
     assert found == [(f"gap/{TOPIC}/0", (1,), False, 1)], "the other stream begins at 8"
     assert lost() == before + 2
     assert query.told()[0].message == (
-        f"trigger-svc: 2 offsets of topic {TOPIC}, partition 0, were gone before they were read: 5 to 6"
+        f"trigger-svc: 2 offsets of topic {TOPIC}, partition 0, were deleted before they were read: 5 to 6"
     )
 
 

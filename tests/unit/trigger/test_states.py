@@ -137,9 +137,9 @@ def damaged(folder: Path, wound: str) -> None:
 
 WOUNDS = {
     "missing": "8.state, the state of slot 2, is missing", "the folder": "the state of slot 2, is missing",
-    "empty": "is damaged: ", "truncated": "is damaged: ", "head": "is damaged: 5 bytes",
+    "empty": "is damaged: ", "truncated": "is damaged: ", "head": "is damaged: it has only 5 bytes",
     "a bit": "is damaged: ", "another slot's": "is damaged: ", "an older one": "is damaged: ",
-    "a newer head": "has version 99, this Millrace reads version 1",
+    "a newer head": "has version 99, but this Millrace reads version 1",
 }  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def test_a_damaged_state_is_an_error_that_says_what_to_do(tmp_path: Path, wound:
         done(states, batch, 0, 1, 2, 3)
     damaged(tmp_path / "slots", wound)
     for look in (states.check, lambda: states.read(2, states.latest())):
-        with pytest.raises(StateError, match="let trigger-svc begin anew") as caught:
+        with pytest.raises(StateError, match="let trigger-svc start afresh") as caught:
             look()
         assert WOUNDS[wound] in str(caught.value) and str(tmp_path) in str(caught.value)
     assert text_of(states.read(1, states.latest())) == "of 8", "the others are as they were"
@@ -159,7 +159,9 @@ def test_a_damaged_state_is_an_error_that_says_what_to_do(tmp_path: Path, wound:
 @pytest.mark.parametrize("slots", [2, 8])
 def test_another_number_of_slots_is_an_error_that_names_both(tmp_path: Path, slots: int) -> None:
     done(begun(tmp_path), 3, 0, 3)
-    with pytest.raises(StateError, match=f"MILLRACE_SLOTS is {slots}, but the states .* are of 4 slots"):
+    with pytest.raises(
+        StateError, match=f"MILLRACE_SLOTS is {slots}, but the states .* were written for 4 slots"
+    ):
         SlotStates(tmp_path, slots).check()
 
 
@@ -184,9 +186,11 @@ def test_states_from_before_heads_and_lists_are_taken_over(tmp_path: Path) -> No
         (tmp_path / str(slot)).mkdir()
         for batch in batches:
             (tmp_path / str(slot) / f"{batch}.state").write_bytes(blob(slot, text=f"of batch {batch}"))
-    with pytest.raises(StateError, match=r"MILLRACE_SLOTS is 3, but the states .* are of more than 3 slots"):
+    with pytest.raises(
+        StateError, match=r"MILLRACE_SLOTS is 3, but the states .* were written for more than 3 slots"
+    ):
         SlotStates(tmp_path, 3).check()
-    with pytest.raises(StateError, match=r"MILLRACE_SLOTS is 8, but the states .* are of 4 slots"):
+    with pytest.raises(StateError, match=r"MILLRACE_SLOTS is 8, but the states .* were written for 4 slots"):
         SlotStates(tmp_path, 8).check()
     states = SlotStates(tmp_path, 4)
     assert (states.latest().number, states.latest().positions) == (5, None)
@@ -229,7 +233,7 @@ def test_up_to_where_a_batch_reads(tmp_path: Path) -> None:
 def test_offsets_that_are_not_understood_are_an_error(tmp_path: Path, text: str) -> None:
     planned(tmp_path, 3, text)
     for batch in (3, 4):
-        with pytest.raises(MillraceError, match=f"offsets/{batch} does not hold"):
+        with pytest.raises(MillraceError, match=f"offsets/{batch} does not contain"):
             ends_behind(tmp_path, batch)
 
 
@@ -272,7 +276,7 @@ def test_positions_that_spark_has_forgotten_are_those_of_the_next_batch(tmp_path
 
 def test_states_whose_positions_are_lost_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     evaluator = old_states(TriggerSettings(data_dir=tmp_path, slots=4), "nonsense")
-    with pytest.raises(StateError, match=r"offsets/6 does not hold .* let trigger-svc begin anew"):
+    with pytest.raises(StateError, match=r"offsets/6 does not contain .* let trigger-svc start afresh"):
         evaluator.ready()
     evaluator.close()
     log = MemoryLog()
@@ -281,7 +285,7 @@ def test_states_whose_positions_are_lost_are_an_error_that_says_what_to_do(tmp_p
     usable = Usable(TriggerSettings(data_dir=tmp_path, slots=4), log, structlog.get_logger("test"), stopping)
     stopping.wait = lambda timeout=None: bool(stopping.set())  # type: ignore[method-assign,assignment]
     usable.wait()
-    assert "offsets/6 does not hold" in usable.problem, "it is told before anything begins"
+    assert "offsets/6 does not contain" in usable.problem, "it is told before anything begins"
 
 
 def test_a_journal_tells_how_the_log_was_cut(tmp_path: Path) -> None:

@@ -179,7 +179,8 @@ class Waiting:
             if missing:
                 IMPATIENT.inc()
                 _log.warning(
-                    "offset %d of topic %s takes effect without rows that have not come in %g s: wanted %s",
+                    "offset %d of topic %s takes effect without rows that did not arrive within %g s: "
+                    "expected %s",
                     record.offset, topic, PATIENCE, _short_of(positions, ends),
                 )  # fmt: skip
             queue.popleft()
@@ -189,7 +190,7 @@ class Waiting:
 def _short_of(positions: Ends, ends: Ends) -> str:
     """In words: how far rows were to be evaluated, and how far they are."""
     return ", ".join(
-        f"{topic}/{partition} up to {end}, stands at {positions[topic][partition]}"
+        f"{topic}/{partition} up to {end} (at {positions[topic][partition]})"
         for topic, places in ends.items()
         for partition, end in places.items()
         if positions.get(topic, {}).get(partition, end) < end

@@ -101,7 +101,9 @@ class Clock:
             try:
                 ends[topic] = self._log.end_offsets(topic)
             except MillraceError as error:
-                self._logger.warning("a tick without ends", topic=topic, cause=str(error))
+                self._logger.warning(
+                    "the end offsets of a topic are missing from a tick", topic=topic, cause=str(error)
+                )
                 unknown.append(topic)
         tick = control.Tick(now, agenda.since, ends, agenda.early)
         self._log.append([Message(CLOCK.name, None, control.encode(tick))])
@@ -122,7 +124,7 @@ def take_in(
         apply(control.RECORDS.read(record.key, record.value), record.timestamp * NS_PER_MS)
     except Exception as error:
         cause = f"{type(error).__name__}: {error}"
-        logger.error("a control record without effect", offset=record.offset, cause=cause)
+        logger.error("a control record had no effect", offset=record.offset, cause=cause)
 
 
 def idle_tick(log: Log) -> int:
@@ -146,5 +148,7 @@ def warm_up(
             if not query.isActive:
                 return  # whoever watches the query reports why
             if time.monotonic() > until:
-                raise MillraceError(ErrorCode.TIMEOUT, f"the trigger query took no tick within {within:g} s")
+                raise MillraceError(
+                    ErrorCode.TIMEOUT, f"the trigger query did not process a tick within {within:g} s"
+                )
             time.sleep(0.02)

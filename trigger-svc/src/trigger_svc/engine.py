@@ -156,8 +156,8 @@ class Engine:
         if cause is not None and cause.code.value.retry:
             raise cause
         if OF_THE_BROKER.search(str(error)):
-            self._logger.warning("the trigger query waits for the broker", cause=str(error))
-            raise MillraceError(ErrorCode.UNAVAILABLE, "the trigger query lost the broker")
+            self._logger.warning("the trigger query is waiting for the broker", cause=str(error))
+            raise MillraceError(ErrorCode.UNAVAILABLE, "the trigger query lost its connection to the broker")
         now = time.monotonic()
         self._failures.append(now)
         while self._failures[0] < now - RESTART_WINDOW:
@@ -165,7 +165,9 @@ class Engine:
         count = len(self._failures)
         self._logger.error("the trigger query failed", cause=str(error), failures=count)
         if count > self._settings.trigger_restarts:
-            raise MillraceError(ErrorCode.INTERNAL, f"the trigger query failed {count} times") from error
+            raise MillraceError(
+                ErrorCode.INTERNAL, f"the trigger query failed {count} times (MILLRACE_TRIGGER_RESTARTS)"
+            ) from error
         self.stopping.wait(min(2.0**count / 2, 10))
 
     def _run_once(self) -> None:
@@ -178,7 +180,7 @@ class Engine:
         self.evaluator.ready()
         self._left_out = self.evaluator.use.needless
         self.batches = self._batches()
-        self._logger.info("what the query reads", left_out=len(self._left_out))
+        self._logger.info("topics that the trigger query does not read", left_out=len(self._left_out))
         self.query = start_query(self._session, self._settings, self.batches, self._left_out)
         if self.stopping.is_set():
             self.query.stop()
@@ -187,5 +189,5 @@ class Engine:
         if not self._warm:
             self._warm = bool(self.query.isActive)
             collect_seldom()  # once more: Spark has come
-        self._logger.info("the trigger query runs", seconds=round(time.monotonic() - began, 1))
+        self._logger.info("the trigger query is running", seconds=round(time.monotonic() - began, 1))
         self.query.awaitTermination()

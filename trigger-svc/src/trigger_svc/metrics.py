@@ -21,13 +21,13 @@ BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30
 MESSAGES = Counter("millrace_trigger_messages", "Messages that were evaluated.", registry=None)
 BATCH_SECONDS = Histogram(
     "millrace_trigger_batch_seconds",
-    "How long it took to evaluate a batch in the driver, and to send what follows.",
+    "How long it took to evaluate a batch in the driver and to send what follows from it.",
     buckets=BUCKETS,
     registry=None,
 )
 OFFSETS_LOST = Counter(
     "millrace_trigger_offsets_lost",
-    "Offsets that a topic had forgotten before the query read them.",
+    "Offsets that a topic had discarded before the query read them.",
     ["topic"],
     registry=None,
 )
@@ -35,7 +35,7 @@ OFFSETS_LOST = Counter(
 
 IMPATIENT = Counter(
     "millrace_trigger_impatient",
-    "Control records and ticks that took effect without rows that they waited for in vain.",
+    "Control records and ticks that took effect without the rows that they had been waiting for.",
     registry=None,
 )
 
@@ -62,7 +62,7 @@ class SlotMetrics:
         )
         done = GaugeMetricFamily(
             "millrace_trigger_counted",
-            "What else slots count of a stream, see docs/COUNTERS.md.",
+            "The other counters of a stream in the slots, see docs/COUNTERS.md.",
             labels=["stream", "counter"],
         )
         for stream, totals in combined(self._totals.values()).items():

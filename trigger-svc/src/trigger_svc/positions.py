@@ -72,7 +72,8 @@ def fetch(log: Log, starts: Ends, ends: Ends) -> list[Record]:
     untold = (ends.keys() & starts.keys()) - there.keys()
     if untold and not untold.isdisjoint(log.topics()):
         raise MillraceError(
-            ErrorCode.UNAVAILABLE, f"the broker does not report the ends of {', '.join(sorted(untold))}"
+            ErrorCode.UNAVAILABLE,
+            f"the broker does not report the end offsets of {', '.join(sorted(untold))}",
         )
     left = {
         (topic, partition): end
@@ -100,6 +101,6 @@ def fetch(log: Log, starts: Ends, ends: Ends) -> list[Record]:
             elif time.monotonic() - last > STALL:
                 raise MillraceError(
                     ErrorCode.TIMEOUT,
-                    f"nothing came for {STALL:g} s of {sorted(left)} that is still to be read",
+                    f"no message arrived for {STALL:g} s from {sorted(left)}, which are still to be read",
                 )
     return found

@@ -16,58 +16,58 @@ class TriggerSettings(SparkSettings):
     trigger_threads: int = Field(
         default=4,
         ge=1,
-        description="Threads of the trigger query where Spark is local; two a core, for reading is mostly "
+        description="Threads of the trigger query if Spark is local; two per core, since reading is mostly "
         "waiting.",
     )
     trigger_workers: int = Field(
-        default=2, ge=1, description="Workers that evaluate a large micro-batch side by side."
+        default=2, ge=1, description="Workers that evaluate a large micro-batch in parallel."
     )
     trigger_heap: Heap = Field(default="1g", description="Java heap of the trigger query's driver.")
     judge_ahead: bool = Field(
         default=True,
-        description="Whether messages are evaluated when they come, ahead of the micro-batches of the "
-        "trigger query; 0 leaves everything to these.",
+        description="Whether messages are evaluated as they arrive, ahead of the micro-batches of the "
+        "trigger query; 0 leaves everything to the micro-batches.",
     )
     trigger_commit_ms: int = Field(
         default=500,
         ge=10,
-        description="How often the trigger query makes final what was evaluated ahead of it, ms.",
+        description="How often the trigger query commits what was evaluated ahead of it, in milliseconds.",
     )
     trigger_poll_ms: int = Field(
         default=60,
         ge=1,
-        description="How often the trigger query looks for new messages where nothing is evaluated ahead "
-        "of it, ms.",
+        description="How often the trigger query checks for new messages if nothing is evaluated ahead of "
+        "it, in milliseconds.",
     )
     trigger_small_batch: int = Field(
         default=30_000,
         ge=0,
-        description="Where nothing is evaluated ahead of the trigger query: a micro-batch of up to this many "
+        description="If nothing is evaluated ahead of the trigger query: a micro-batch of up to this many "
         "messages is evaluated in the driver, not by Spark's workers.",
     )
     trigger_backlog: int = Field(
         default=4_000_000,
         ge=0,
-        description="So many messages behind, what evaluates rows when they come leaves them to Spark's "
-        "workers. Less pays where Spark has more than two cores.",
+        description="With a lag of more messages than this, rows are evaluated by Spark's workers, not as "
+        "they arrive. A smaller number pays off if Spark has more than two cores.",
     )
     trigger_needless_topics: int = Field(
         default=64,
         ge=0,
-        description="So many topics of output tables that no stream triggers on are read before the trigger "
-        "query begins again without them, which takes about a second.",
+        description="How many topics of output tables that no stream triggers on may be read before the "
+        "trigger query restarts without them, which takes about a second.",
     )
     trigger_restarts: int = Field(
         default=3,
         ge=0,
-        description="Failures of the trigger query within ten minutes after which the service ends.",
+        description="How often the trigger query may fail within ten minutes before the service stops.",
     )
 
     trigger_most_held: int = Field(
         default=2_000_000,
         ge=1,
-        description="Groups, open windows and rows that wait for the watermark, each, that one stream may "
-        "have in one slot: a stream with more of them fails, and SHOW STREAMS says so.",
+        description="How many groups, open windows, and rows that wait for the watermark one stream may have "
+        "in one slot, of each: a stream with more fails, and SHOW STREAMS says so.",
     )
 
     @property

@@ -61,6 +61,6 @@ class Usable:
                 [Message(STATUS.name, status.key(news), status.encode(news) if self.problem else None)]
             )
         except MillraceError as error:
-            self._logger.warning("the trigger query waits for the broker", cause=str(error))
+            self._logger.warning("the trigger query is waiting for the broker", cause=str(error))
             return
         self._told = self.problem

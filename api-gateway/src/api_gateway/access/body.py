@@ -50,6 +50,6 @@ async def read_body(request: Request, most: int) -> bytes:
                 break
     if size > most:
         raise MillraceError(
-            ErrorCode.TOO_LARGE, f"the body is longer than {most} bytes (MILLRACE_BODY_BYTES)"
+            ErrorCode.TOO_LARGE, f"the request body is longer than {most} bytes (MILLRACE_BODY_BYTES)"
         )
     return b"".join(parts)

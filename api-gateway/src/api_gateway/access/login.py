@@ -64,7 +64,8 @@ def make_token(name: str, password: str) -> str:
         if len(part) > _FIELD:
             raise MillraceError(
                 ErrorCode.TOO_LARGE,
-                f"a login token takes {_FIELD} bytes of name and password each; use Basic",
+                f"the name and the password in a login token may have at most {_FIELD} bytes each; use "
+                "Basic credentials",
             )
         padded += part.ljust(_FIELD, b"\0")
     return base64.b64encode(encryptor.update(padded) + encryptor.finalize()).decode()
@@ -80,7 +81,9 @@ def read_token(token: str) -> tuple[str, str]:
         plain = decryptor.update(data) + decryptor.finalize()
         return plain[:_FIELD].rstrip(b"\0").decode(), plain[_FIELD:].rstrip(b"\0").decode()
     except (ValueError, binascii.Error):
-        raise MillraceError(ErrorCode.AUTHENTICATION, "the token was not issued by the login") from None
+        raise MillraceError(
+            ErrorCode.AUTHENTICATION, "this is not a token that /rest/login has issued"
+        ) from None
 
 
 def read_authorization(header: str | None) -> tuple[str, str]:
@@ -96,14 +99,15 @@ def read_authorization(header: str | None) -> tuple[str, str]:
             except (ValueError, binascii.Error):
                 colon = ""
             if not colon:
-                raise MillraceError(ErrorCode.AUTHENTICATION, "the Basic credentials are not well formed")
+                raise MillraceError(ErrorCode.AUTHENTICATION, "the Basic credentials are malformed")
             return name, password
         case "taosd" | "bearer":
             return read_token(value.strip())
         case _:
             raise MillraceError(
                 ErrorCode.AUTHENTICATION,
-                "no credentials: send Authorization: Basic, or Taosd and a login token",
+                "no credentials: send the header Authorization with Basic credentials, or with Taosd and a "
+                "login token",
             )
 
 

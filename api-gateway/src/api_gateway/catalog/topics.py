@@ -54,8 +54,9 @@ class WalTopics:
         if len(topic) > MAX_TOPIC:
             raise CatalogError(
                 ErrorCode.INVALID_VALUE,
-                f"the name {db}.{table} is too long: its topic would have {len(topic)} characters, and "
-                f"{MAX_TOPIC} are allowed (every byte outside a-z, 0-9 and _ takes three)",
+                f"the name {db}.{table} is too long: the name of its topic would have {len(topic)} "
+                f"characters, but at most {MAX_TOPIC} are allowed (every byte outside a-z, 0-9 and _ takes "
+                "three)",
                 where,
             )
         there = topic in self._log.topics(topic)
@@ -87,7 +88,8 @@ class WalTopics:
         ):
             raise MillraceError(
                 ErrorCode.TIMEOUT,
-                f"topic {topic} is still a dropped table's: trigger-svc has not let go of it yet; try again",
+                f"topic {topic} still belongs to a dropped table: trigger-svc has not released it yet; try "
+                "again",
             )
 
     def adopt(self, tables: Sequence[tuple[str, str]]) -> None:

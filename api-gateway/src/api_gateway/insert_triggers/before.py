@@ -94,7 +94,7 @@ def _store(context: Context, live: Live, outcomes: Sequence[Outcome], firing: Fi
     try:
         store(context, live.record, writes, inner)
     except MillraceError as error:
-        _note(live.failed(f"what it writes is refused: {error.message}", []), firing)
+        _note(live.failed(f"the rows that it writes were refused: {error.message}", []), firing)
     firing.spots += inner.spots
     firing.notes += inner.notes
 

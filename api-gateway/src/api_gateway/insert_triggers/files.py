@@ -46,7 +46,9 @@ def place_of(folder: Path, statement: CreateTrigger) -> str | None:
         found = hashlib.sha256(data).hexdigest()
         if found != wanted:
             raise IotdbError(
-                Status.TRIGGER_DOWNLOAD_ERROR, f"{statement.uri} has the sha256 {found}, not {wanted}", where
+                Status.TRIGGER_DOWNLOAD_ERROR,
+                f"the SHA-256 of {statement.uri} is {found}, not {wanted}",
+                where,
             )
         _install(target, data)
     return str(target.relative_to(folder))
@@ -57,7 +59,7 @@ def check_again(folder: Path, file: str | None, sha256: str | None) -> None:
     if file is not None and sha256 is not None and not _is(folder / file, sha256.lower()):
         raise IotdbError(
             Status.TRIGGER_DOWNLOAD_ERROR,
-            f"the file {file} of the trigger folder is gone, or is not the one that the sha256 means",
+            f"the file {file} is missing from the trigger folder, or its SHA-256 has changed",
         )
 
 
@@ -75,7 +77,9 @@ def _inside(folder: Path, uri: str) -> Path | None:
 def _check_suffix(name: str, where: Position) -> None:
     if not name.endswith(_SUFFIXES):
         raise _refused(
-            f"{name!r} is neither a module nor an archive of modules: {', '.join(_SUFFIXES)}", where
+            f"{name!r} is neither a module nor an archive of modules: its name must end in one of "
+            f"{', '.join(_SUFFIXES)}",
+            where,
         )
 
 
@@ -85,14 +89,14 @@ def _fetched(uri: str, where: Position) -> bytes:
         if parts.scheme in ("", "file"):
             return Path(unquote(parts.path)).read_bytes()
         if parts.scheme not in ("http", "https"):
-            raise _refused(f"{uri}: http, https and file are what can be fetched", where)
+            raise _refused(f"{uri} cannot be fetched: the URI must begin with http, https or file", where)
         with httpx.stream("GET", uri, timeout=SECONDS, follow_redirects=True) as response:
             response.raise_for_status()
             data = b""
             for part in response.iter_bytes():
                 data += part
                 if len(data) > MOST_BYTES:
-                    raise _refused(f"{uri} has more than {MOST_BYTES} bytes", where)
+                    raise _refused(f"{uri} is larger than {MOST_BYTES} bytes", where)
             return data
     except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
         raise IotdbError(

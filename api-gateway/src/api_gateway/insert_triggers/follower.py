@@ -215,7 +215,7 @@ class Follower:
             if error.code.value.retry:
                 raise
             if len(some) == 1:
-                why = f"what it writes is refused: {error.message}"
+                why = f"the rows that it writes were refused: {error.message}"
                 told[some[0][0][:3]] = Fired(self._live.failed(why, []), firing.spots)
             return False
         for record, _ in some:

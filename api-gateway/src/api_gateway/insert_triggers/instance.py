@@ -131,7 +131,7 @@ class Instance:
                 break
             process.close()
         if self._process is None:
-            why = f"{begun.failed}: {begun.why}" if begun is not None else "no try is left"
+            why = f"{begun.failed}: {begun.why}" if begun is not None else "no attempts are left"
             raise MillraceError(
                 ErrorCode.UNAVAILABLE, f"the trigger {self.record.name} cannot be started: {why}"
             )
@@ -172,7 +172,9 @@ class Instance:
             for index in range(fired.count)
         ]
         if fired.state is not None and len(fired.state) > MOST_STATE:
-            found[-1] = Outcome(f"state() gave {len(fired.state)} bytes, {MOST_STATE} are the most")
+            found[-1] = Outcome(
+                f"state() returned {len(fired.state)} bytes; at most {MOST_STATE} are allowed"
+            )
         elif fired.state is not None:
             self.state = fired.state
         return found

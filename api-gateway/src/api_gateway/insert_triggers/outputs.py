@@ -42,7 +42,8 @@ def tablets_of(writes: Iterable[Written]) -> list[Tablet]:
         cursor.finish()
         if len(nodes) < 3:
             raise IotdbError(
-                Status.ILLEGAL_PATH, f"{path} is not a path of a series: root.database.….measurement"
+                Status.ILLEGAL_PATH,
+                f"{path} is not the path of a series, which is root.database.….measurement",
             )
         tablets.append(Tablet(nodes[:-1], times, {nodes[-1]: values}, {}))
     return tablets

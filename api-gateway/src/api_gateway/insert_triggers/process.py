@@ -66,11 +66,11 @@ class TriggerProcess:
             self._channel.send(call, seconds)
             return self._channel.receive(seconds)
         except TimeoutError:
-            gone = Gone(f"it did not answer for {seconds:g} s, and its process was ended", slow=True)
+            gone = Gone(f"it did not answer for {seconds:g} s, and its process was terminated", slow=True)
         except (EOFError, OSError):
             gone = self._ended()
         except (ValueError, msgspec.DecodeError) as error:
-            gone = Gone(f"its process sent what is not an answer: {error}")
+            gone = Gone(f"its process sent an invalid answer: {error}")
         self.close()
         raise gone
 
@@ -78,13 +78,18 @@ class TriggerProcess:
         with suppress(subprocess.TimeoutExpired):
             code = self._process.wait(1)
             if code == -signal.SIGALRM:
-                return Gone(f"it took longer than {self._seconds:g} s, and its process was ended", slow=True)
+                return Gone(
+                    f"it took longer than {self._seconds:g} s, and its process was terminated", slow=True
+                )
             if code == OUT_OF_MEMORY:
-                return Gone("MemoryError: it took more than MILLRACE_TRIGGER_MEMORY_MB allows, and was ended")
+                return Gone(
+                    "MemoryError: it used more memory than MILLRACE_TRIGGER_MEMORY_MB allows, and its "
+                    "process was terminated"
+                )
             if code < 0:
-                return Gone(f"its process was ended by {signal.Signals(-code).name}")
-            return Gone(f"its process has ended with code {code}")
-        return Gone("its process has closed its connection")
+                return Gone(f"its process was terminated by {signal.Signals(-code).name}")
+            return Gone(f"its process exited with code {code}")
+        return Gone("its process closed its connection")
 
     def close(self) -> None:
         """End the process, and whatever it has started."""

@@ -87,7 +87,7 @@ class InsertTriggers:
                 follower.last()
             except MillraceError as error:
                 self._logger.warning(
-                    "a trigger's place is not kept", trigger=follower.name, reason=str(error)
+                    "a trigger's position could not be saved", trigger=follower.name, reason=str(error)
                 )
         for live in self._lives.values():
             live.instance.close()
@@ -116,7 +116,7 @@ class InsertTriggers:
         with self._lock:
             if name in self._lives or name in self._making:
                 raise IotdbError(
-                    Status.CREATE_TRIGGER_ERROR, f"there is a trigger {name} already", statement.position
+                    Status.CREATE_TRIGGER_ERROR, f"the trigger {name} already exists", statement.position
                 )
             self._making[name] = record
         try:
@@ -175,7 +175,7 @@ class InsertTriggers:
             self._context.log.append([progress.gone(live.record)])
         except MillraceError as error:
             # the next start drops it again, and calls on_drop again
-            self._logger.warning("a trigger that was dropped is not deleted", trigger=name, reason=str(error))
+            self._logger.warning("a dropped trigger could not be deleted", trigger=name, reason=str(error))
         with self._lock:
             self._lives.pop(name, None)
 
@@ -252,7 +252,7 @@ class InsertTriggers:
             fired = followed[0].wait(meant, until)
             if fired is None:
                 seconds = self._context.settings.trigger_wait_seconds
-                why = f"it has not fired for them within {seconds:g} s; it goes on trying"
+                why = f"it has not fired for the rows within {seconds:g} s; it will keep trying"
                 failures.append(Failure(live.record.name, live.record.strategy, why))
                 continue
             failures += [one.failure for one in fired if one.failure is not None]

@@ -37,7 +37,7 @@ def create_cq(context: Context, session: Session, statement: s.CreateCq) -> Done
     least = context.settings.cq_least_every_ms
     if statement.every < least:
         raise semantic(
-            f"{statement.name}: EVERY is {statement.every} ms, at least {least} ms are needed "
+            f"{statement.name}: EVERY is {statement.every} ms, but must be at least {least} ms "
             "(MILLRACE_CQ_LEAST_EVERY_MS)",
             statement.position,
         )
@@ -161,7 +161,7 @@ class CqRunner:
         try:
             news = self._context.continuous.failed(self._context.log, run, why, self._clock(), took)
         except MillraceError as unsaid:
-            news, why = True, f"{why}; that could not be told: {unsaid}"
+            news, why = True, f"{why}; this failure could not be recorded: {unsaid}"
         if news:
             logger.warning(
                 "a run of a continuous query failed", query=run.query.name, instant=run.instant, reason=why
@@ -175,4 +175,7 @@ class CqRunner:
         continuous = self._context.continuous
         due = continuous.next_at()
         late = due is not None and due < self._clock()
-        return continuous.ended, f"a continuous query due at {instant(due / 1e9)}" if due and late else ""
+        return (
+            continuous.ended,
+            f"a continuous query has been due since {instant(due / 1e9)}" if due and late else "",
+        )

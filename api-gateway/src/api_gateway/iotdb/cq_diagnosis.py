@@ -90,18 +90,20 @@ def rows_of(case: _Case) -> Iterator[Row]:
     yield "query", "source_series", case.plan.sources, None, None, "series that the next run reads"
     yield "query", "target_series", case.plan.targets, None, None, "series that it writes to"
     for name, amount, words in (
-        ("done", told.succeeded, "runs whose rows are written"),
-        ("failed", told.failed, "runs that failed; each is tried again for its own range"),
-        ("skipped", told.skipped, "instants that TIMEOUT POLICY DISCARD has left out"),
-        ("result_rows", told.rows, "rows of all runs, those that were written over too"),
+        ("done", told.succeeded, "runs whose rows have been written"),
+        ("failed", told.failed, "runs that failed; each is retried for its own range"),
+        ("skipped", told.skipped, "instants that TIMEOUT POLICY DISCARD has skipped"),
+        ("result_rows", told.rows, "rows written by all runs, including those that were overwritten later"),
     ):
         yield "runs", name, amount, None, None, words
     if late:
-        policy = "those past when a run ends are left out" if query.discard else "all are made up for"
-        words = f"due and not done, {case.time(late[0])} to {case.time(late[-1])}; {policy}"
+        policy = (
+            "those in the past when a run ends are skipped" if query.discard else "all of them will be run"
+        )
+        words = f"due but not run yet, {case.time(late[0])} to {case.time(late[-1])}; {policy}"
         yield "runs", "late", len(late), span(query, late[0])[0], span(query, late[-1])[1], words
     if told.done is not None:
-        words = f"the last one that is done, of {case.time(told.done)}"
+        words = f"the last completed run, of {case.time(told.done)}"
         yield "run", "last", None, *span(query, told.done), words
     yield "run", "next", None, *span(query, case.instant), _next(case)
 
@@ -111,10 +113,10 @@ def _next(case: _Case) -> str:
     if case.standing is None:
         return f"{of}: this gateway does not run it"
     if case.standing.running:
-        return f"{of}: it runs now"
+        return f"{of}: it is running now"
     if case.told.message and case.told.next == case.instant:
-        return f"{of}: it has failed, and is tried again at {case.time(case.standing.at)}"
-    return f"{of}: begins at {case.time(max(case.standing.at, case.instant))}"
+        return f"{of}: it failed, and will be retried at {case.time(case.standing.at)}"
+    return f"{of}: it will start at {case.time(max(case.standing.at, case.instant))}"
 
 
 def _verdict(case: _Case) -> str:
@@ -123,14 +125,16 @@ def _verdict(case: _Case) -> str:
     if case.plan.why:
         return f"The next run will fail: {case.plan.why}"
     if told.message:
-        return f"Its last run has failed: {told.message}"
+        return f"Its last run failed: {told.message}"
     if not case.plan.sources:
-        return "FROM and SELECT mean no series that is there: its runs write nothing."
+        return "No series matches FROM and SELECT, so its runs write nothing."
     if late and case.now - late[0] > WITHIN + case.query.every:
         behind = (case.now - late[0]) / 1000
-        return f"It is {behind:g} s behind: its runs take {told.took} ms, or wait for those of others."
+        return (
+            f"It is {behind:g} s behind: its runs take {told.took} ms, or wait for the runs of other queries."
+        )
     if told.done is None:
         return f"It has not run yet: the first instant is {case.time(case.instant)}."
     if not told.rows:
-        return f"It runs, and none of its {told.succeeded} runs had a row to write."
-    return f"It runs, and has written {told.rows} rows in {told.succeeded} runs."
+        return f"It is running, but none of its {told.succeeded} runs had a row to write."
+    return f"It is running, and has written {told.rows} rows in {told.succeeded} runs."

@@ -41,18 +41,20 @@ def verify_cq(context: Context, session: Session, statement: s.VerifyCq) -> List
     first, last = times.resolve(statement.first, meant), times.resolve(statement.last, meant)
     limit = LIMIT if statement.limit is None else statement.limit
     if first > last or not 1 <= limit <= MOST:
-        raise semantic(f"VERIFY: FROM must not be after TO, LIMIT is 1 to {MOST}", statement.position)
+        raise semantic(
+            f"VERIFY: FROM must not be after TO, and LIMIT must be from 1 to {MOST}", statement.position
+        )
     done = context.continuous.told(query.uid)[0].done
     # the run of an instant e covers [e - start, e - end)
     until = min(last + query.start, done if done is not None else first) + 1
     runs = instants(query, first + query.end + 1, until) if done is not None else range(0)
     if len(runs) > MOST_RUNS:
         raise semantic(
-            f"VERIFY: {len(runs)} runs lie in the range, {MOST_RUNS} are the most", statement.position
+            f"VERIFY: the range covers {len(runs)} runs; at most {MOST_RUNS} are allowed", statement.position
         )
     expected, targets = _expected(context, query, runs)
     if len({goal.device for goal in targets}) > MOST_TARGETS:
-        raise semantic(f"VERIFY: more than {MOST_TARGETS} devices are targets", statement.position)
+        raise semantic(f"VERIFY: the query writes to more than {MOST_TARGETS} devices", statement.position)
     inside = {key: value for key, value in expected.items() if first <= key[1] <= last}
     covered = [span(query, run) for run in runs]
     found = {

@@ -142,12 +142,15 @@ class _Door:
         asked = _read(body, _Query)
         limit = ROW_LIMIT if asked.row_limit is None else asked.row_limit
         if limit <= 0:
-            raise IotdbError(Status.ILLEGAL_PARAMETER, f"row_limit must be at least 1, it is {limit}")
+            raise IotdbError(Status.ILLEGAL_PARAMETER, f"row_limit must be at least 1, not {limit}")
         statement = parse(asked.sql)
         if not isinstance(statement, _READERS):
-            raise unsupported("this changes something: send it to /rest/v2/nonQuery")
+            raise unsupported("this statement makes changes: send it to /rest/v2/nonQuery")
         if isinstance(statement, s.Select) and statement.into:
-            raise IotdbError(Status.UNSUPPORTED_STATEMENT, "SELECT … INTO writes: /rest/v2/query only reads")
+            raise IotdbError(
+                Status.UNSUPPORTED_STATEMENT,
+                "SELECT … INTO writes, but /rest/v2/query only reads: send it to /rest/v2/nonQuery",
+            )
         reply: object
         if isinstance(statement, s.Select):
             reply = self._executor.query(session, statement, limit)
@@ -166,7 +169,7 @@ class _Door:
     def non_query(self, session: Session, body: bytes) -> object:
         statement = parse(_read(body, _NonQuery).sql)
         if isinstance(statement, _READERS) and not (isinstance(statement, s.Select) and statement.into):
-            raise unsupported("this reads: send it to /rest/v2/query")
+            raise unsupported("this statement only reads: send it to /rest/v2/query")
         reply = self._executor.perform(session, statement)
         return _success(reply.hint if isinstance(reply, Done | Listing) else "")
 
@@ -236,12 +239,13 @@ def _read(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise IotdbError(Status.ILLEGAL_PARAMETER, f"the body is not as it should be: {error}") from None
+        raise IotdbError(Status.ILLEGAL_PARAMETER, f"the request body is not valid: {error}") from None
 
 
 def _uneven() -> IotdbError:
     return IotdbError(
-        Status.ILLEGAL_PARAMETER, "timestamps, measurements, data types and values are not equally many"
+        Status.ILLEGAL_PARAMETER,
+        "the numbers of timestamps, measurements, data types and values do not match",
     )
 
 
@@ -257,7 +261,7 @@ def _device(text: str) -> tuple[str, ...]:
 def _distinct(measurements: list[str], values: list[list[Any]]) -> dict[str, list[object]]:
     for name in measurements:
         if not name or "\0" in name or name.lower() in TIMES:
-            raise IotdbError(Status.ILLEGAL_PARAMETER, f"{name!r} is not a measurement's name")
+            raise IotdbError(Status.ILLEGAL_PARAMETER, f"{name!r} is not a valid name for a measurement")
     if len(set(measurements)) < len(measurements):
         raise IotdbError(Status.ILLEGAL_PARAMETER, "a measurement is given twice")
     return dict(zip(measurements, values, strict=True))
@@ -266,5 +270,7 @@ def _distinct(measurements: list[str], values: list[list[Any]]) -> dict[str, lis
 def _type(name: str) -> str:
     upper = name.upper()
     if upper not in TYPES:
-        raise IotdbError(Status.ILLEGAL_PARAMETER, f"unknown data type {name}: there are {', '.join(TYPES)}")
+        raise IotdbError(
+            Status.ILLEGAL_PARAMETER, f"unknown data type {name}: must be one of {', '.join(TYPES)}"
+        )
     return upper

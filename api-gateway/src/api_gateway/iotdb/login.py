@@ -26,5 +26,6 @@ class IotdbLogins:
         """:raises MillraceError: AUTHENTICATION if a session's user is gone, or has another password now."""
         if not self._logins.stands(user):
             raise MillraceError(
-                ErrorCode.AUTHENTICATION, f"{user.name} is gone or has a new password: log in"
+                ErrorCode.AUTHENTICATION,
+                f"the user {user.name} was dropped or has a new password: log in again",
             )

@@ -195,8 +195,8 @@ def table_of_devices(context: Context, db: str, columns: Sequence[Column], now: 
     elif len(table.columns) + len(table.tags) + len(columns) > MOST_COLUMNS:
         raise IotdbError(
             Status.METADATA_ERROR,
-            f"the devices of {db} have {len(table.columns)} different measurements, {MOST_COLUMNS} columns "
-            "are the most: make another database",
+            f"the devices of {db} have {len(table.columns)} different measurements, but a database can "
+            f"have at most {MOST_COLUMNS} columns: use another database",
         )
     elif columns:
         install(context, table, (*table.columns, *columns), table.tags)

@@ -70,7 +70,7 @@ def write_tablets(
         write(context, rows, session.caller, firing)
     if problems:
         raise IotdbError(
-            Status.METADATA_ERROR, f"failed to write {'; '.join(problems)}. The other values are stored."
+            Status.METADATA_ERROR, f"failed to write {'; '.join(problems)}. The other values were stored."
         )
     return sum(len(tablet.times) for tablet in tablets)
 

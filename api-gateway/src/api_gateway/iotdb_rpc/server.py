@@ -115,7 +115,7 @@ class RpcServer:
         limit = self._limit if known else min(self._limit, STRANGER_BYTES)
         if not 0 < length <= limit:
             metrics.ERRORS.labels(ErrorCode.TOO_LARGE.name).inc()
-            raise ValueError(f"a frame of {length} bytes, the limit is {limit}")
+            raise ValueError(f"a frame has {length} bytes, but must have 1 to {limit}")
         return await asyncio.wait_for(reader.readexactly(length), _patience(length))
 
 

@@ -97,7 +97,9 @@ class Client:
     def session(self) -> Session:
         """For whom a call runs. :raises MillraceError: if nobody has logged in, or is no longer let in."""
         if self.user is None:
-            raise IotdbError(Status.NO_LOGIN, "nobody has logged in on this connection: call openSession")
+            raise IotdbError(
+                Status.NO_LOGIN, "no user has logged in on this connection: call openSession first"
+            )
         self.logins.stands(self.user)
         return Session(self.user.name, None, self.timezone, time.time_ns())
 

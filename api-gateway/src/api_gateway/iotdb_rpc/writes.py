@@ -33,7 +33,7 @@ def names(measurements: Sequence[str]) -> list[str]:
     for text in measurements:
         name = read_path(text)[0] if text.startswith("`") and text.endswith("`") and len(text) > 2 else text
         if not name or "\0" in name or name.lower() in TIMES:
-            raise IotdbError(Status.ILLEGAL_PARAMETER, f"{text!r} is not a measurement's name")
+            raise IotdbError(Status.ILLEGAL_PARAMETER, f"{text!r} is not a valid name for a measurement")
         found.append(name)
     if len(set(found)) < len(found):
         raise IotdbError(Status.ILLEGAL_PARAMETER, "a measurement is given twice")
@@ -44,7 +44,8 @@ def uneven(*lists: Sequence[Any]) -> None:
     """:raises IotdbError: if the lists are not equally long."""
     if len({len(one) for one in lists}) > 1:
         raise IotdbError(
-            Status.ILLEGAL_PARAMETER, "paths, times, measurements, types and values are not equally many"
+            Status.ILLEGAL_PARAMETER,
+            "the numbers of paths, times, measurements, types and values do not match",
         )
 
 
@@ -68,7 +69,7 @@ def check_plain(asked: Any) -> None:
     if asked.writeToTable:
         raise unsupported("the table model is not supported: write to devices")
     if asked.isCompressed:
-        raise unsupported("compressed tablets are not supported: switch the client's compression off")
+        raise unsupported("compressed tablets are not supported: turn off compression in the client")
 
 
 def record(at: int, measurements: list[str], values: bytes) -> Row:

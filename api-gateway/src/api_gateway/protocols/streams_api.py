@@ -37,12 +37,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": description, "model": Problem}
     for status, description in {
         400: "The definition is wrong, or not allowed.",
-        401: "No or wrong credentials.",
+        401: "The credentials are missing or wrong.",
         403: "The user does not have the privilege.",
         404: "There is no such stream, table or database.",
         409: "The name is taken.",
-        422: "A field is missing, unknown, or of another type.",
-        503: "A part of the system is away; try again.",
+        422: "A field is missing, unknown, or of the wrong type.",
+        503: "A part of the system is unavailable; try again.",
         504: "A part of the system did not answer in time; try again.",
     }.items()
 }
@@ -88,9 +88,9 @@ class NewStream(BaseModel):
     def _one_form(self) -> NewStream:
         clauses = self.model_fields_set - {"sql"}
         if self.sql is not None and clauses:
-            raise ValueError(f"sql allows no other field; found {', '.join(sorted(clauses))}")
+            raise ValueError(f"sql cannot be combined with other fields; found {', '.join(sorted(clauses))}")
         if self.sql is None and (self.name is None or self.trigger is None):
-            raise ValueError("sql is needed, or name and trigger")
+            raise ValueError("either sql, or name and trigger, must be given")
         return self
 
     def statement(self) -> str:
@@ -127,7 +127,7 @@ class Stream(BaseModel):
     output: str | None
     created: int = Field(description="Milliseconds since the epoch.")
     sql: str
-    events: str = Field(description="WebSocket address at which notify-svc tells the stream's events.")
+    events: str = Field(description="WebSocket address at which notify-svc sends the stream's events.")
 
 
 def resource_router(context: Context, executor: Executor, logins: Logins) -> APIRouter:
@@ -150,7 +150,7 @@ def resource_router(context: Context, executor: Executor, logins: Logins) -> API
 def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
     @router.get("")
     def listed(db: Annotated[str | None, Query()] = None, session: Session = who) -> list[Stream]:
-        """All streams that the user may know about, or those of one database."""
+        """List all streams that the user may know about, or those of one database."""
         entries = [
             e for e in list(context.catalog.streams.values())
             if (db is None or e.spec.db == db) and sees(context.catalog, session.user, e.spec.home)
@@ -184,17 +184,21 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
                 name = global_name.text
             case statements.CreateStream(name=qualified):
                 if qualified.db is None:
-                    raise SqlError(ErrorCode.NO_DATABASE, f"name it db.{qualified.name}", qualified.position)
+                    raise SqlError(
+                        ErrorCode.NO_DATABASE,
+                        f"no database is selected: write db.{qualified.name}",
+                        qualified.position,
+                    )
                 name = str(qualified)
             case _:
                 kind = type(statement).__name__
-                raise SqlError(ErrorCode.SYNTAX, f"the SQL must be a CREATE STREAM, it is a {kind}")
+                raise SqlError(ErrorCode.SYNTAX, f"the SQL must be a CREATE STREAM statement, not {kind}")
         executor.execute(session, sql)
         return shown(context, session, _find(context, session, name))
 
     @router.delete("/{name}", status_code=204)
     def drop(name: str, session: Session = who) -> None:
-        """Drop the stream; what it wrote stays."""
+        """Drop the stream; what it has written is kept."""
         executor.execute(session, f"DROP STREAM {_quoted(_find(context, session, name))}")
 
     @router.post("/{name}/start")

@@ -45,9 +45,11 @@ def rest_router(
     @router.post("/rest/sql", openapi_extra=BODY)
     async def sql(
         request: Request,
-        tz: Annotated[str, Query(description="Time zone of times in the SQL and in the reply.")] = "",
+        tz: Annotated[str, Query(description="Time zone of the times in the SQL and in the reply.")] = "",
         req_id: Annotated[str, Query(description="Number of the request, for the logs.")] = "",
-        row_with_meta: Annotated[bool, Query(description="Rows as objects of the columns.")] = False,
+        row_with_meta: Annotated[
+            bool, Query(description="Return each row as an object whose fields are the columns.")
+        ] = False,
         dialect: Annotated[str, Query(description="The SQL's dialect: tdengine or iotdb.")] = "tdengine",
     ) -> Response:
         """Run the SQL text in the body. An SQL error is HTTP 200 with ``code`` other than 0 and ``desc``."""
@@ -57,7 +59,7 @@ def rest_router(
     async def sql_in(
         request: Request, db: str, tz: str = "", req_id: str = "", row_with_meta: bool = False
     ) -> Response:
-        """The same; names without a database mean ``db``."""
+        """The same, with ``db`` as the database of names without one."""
         return await protocol.answer(request, db, tz, req_id, row_with_meta)
 
     @router.get("/rest/login/{user}/{password}")
@@ -95,7 +97,8 @@ class _Protocol:
             sql = _text(await read_body(request, self._body_bytes))
             if dialect not in DIALECTS:
                 raise MillraceError(
-                    ErrorCode.INVALID_VALUE, f"unknown dialect {dialect!r}: there are {', '.join(DIALECTS)}"
+                    ErrorCode.INVALID_VALUE,
+                    f"unknown dialect {dialect!r}: must be one of {', '.join(DIALECTS)}",
                 )
         except MillraceError as error:
             return _json(rest_error(error), error.code.value.http)
@@ -120,7 +123,7 @@ class _Protocol:
         timezone = tz or self._timezone
         zone(timezone)
         if req_id and not req_id.isdecimal():
-            raise MillraceError(ErrorCode.INVALID_VALUE, f"req_id must be a number, it is {req_id!r}")
+            raise MillraceError(ErrorCode.INVALID_VALUE, f"req_id must be a number, not {req_id!r}")
         return Session(user, db, timezone, time.time_ns())
 
 
@@ -131,5 +134,5 @@ def _text(body: bytes) -> str:
     except UnicodeDecodeError as error:
         raise MillraceError(ErrorCode.SYNTAX, f"the SQL is not valid UTF-8: {error}") from error
     if not sql.strip():
-        raise MillraceError(ErrorCode.SYNTAX, "the body has no SQL")
+        raise MillraceError(ErrorCode.SYNTAX, "the request body contains no SQL")
     return sql

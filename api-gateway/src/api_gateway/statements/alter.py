@@ -45,9 +45,10 @@ def alter_table(context: Context, session: Session, statement: AlterTable) -> An
             return affected(0)
         if table.virtual:
             raise SqlError(
-                ErrorCode.UNSUPPORTED, f"{statement.name} is a virtual table: it cannot be altered yet",
+                ErrorCode.UNSUPPORTED,
+                f"{statement.name} is a virtual table: virtual tables cannot be altered yet",
                 statement.name.position,
-            )  # fmt: skip
+            )
         check_kind(table, child, statement)
         if isinstance(change, SetComment):
             return affected(0)
@@ -101,7 +102,9 @@ def _mark(context: Context, topic: str, partitions: int, version: int) -> None:
         reached.update(partition for partition, _ in places)
         if len(reached) >= partitions:
             return
-    context.logger.warning("some partitions lack the mark of an ALTER", topic=topic, version=version)
+    context.logger.warning(
+        "the marker of an ALTER has not reached all partitions", topic=topic, version=version
+    )
 
 
 def _set_tags(

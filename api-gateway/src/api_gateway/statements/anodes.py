@@ -28,7 +28,7 @@ def create_anode(context: Context, session: Session, statement: statements.Creat
     address = statement.address
     known = [anode for anode in context.catalog.anodes.values() if anode.url == address]
     if known:
-        message = f"the anode {address} is registered already, as {known[0].id}"
+        message = f"the anode {address} is already registered, with the number {known[0].id}"
         raise CatalogError(ErrorCode.NOT_ALLOWED, message, statement.position)
     try:
         found = tuple(list_algorithms(address))
@@ -73,6 +73,6 @@ def _find(context: Context, number: int) -> Anode:
     """:raises CatalogError: NOT_ALLOWED for one that is not registered, or this deployment's own."""
     found = context.catalog.anodes.get(str(number))
     if found is None:
-        what = "is this deployment's own" if number == OWN else "is not registered"
+        what = "is this deployment's own and cannot be changed" if number == OWN else "is not registered"
         raise CatalogError(ErrorCode.NOT_ALLOWED, f"the anode {number} {what}")
     return found

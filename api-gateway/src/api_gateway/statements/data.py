@@ -103,8 +103,8 @@ def _count(
     except MillraceError as error:
         if error.code is ErrorCode.QUERY_KILLED:
             raise
-        context.logger.warning("the rows of a DELETE are not counted", reason=str(error))
+        context.logger.warning("the rows of a DELETE could not be counted", reason=str(error))
         # clients expect an integer: with a NULL, they would take a delete that is done for an error
-        return 0, f"the rows are deleted, but not counted: {error.message}"
+        return 0, f"the rows were deleted, but could not be counted: {error.message}"
     count = answer.rows[0][0] if answer.rows else 0
     return count if isinstance(count, int) else 0, ""

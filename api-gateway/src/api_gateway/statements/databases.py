@@ -23,7 +23,7 @@ def create_database(context: Context, session: Session, statement: CreateDatabas
     name = statement.name.text
     if name in SYSTEM_DATABASES:
         raise CatalogError(
-            ErrorCode.NOT_ALLOWED, f"{name} is a system database's name", statement.name.position
+            ErrorCode.NOT_ALLOWED, f"{name} is the name of a system database", statement.name.position
         )
     with context.writer.ddl:
         if name in context.catalog.databases:
@@ -59,7 +59,8 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
         if users and not statement.force:
             raise CatalogError(
                 ErrorCode.DATABASE_IN_USE,
-                f"the stream {users[0].spec.full_name} reads the database {name}: drop it, or add FORCE",
+                f"the stream {users[0].spec.full_name} reads the database {name}: drop the stream first, "
+                "or add FORCE",
                 statement.name.position,
             )
         tables = [table for table in list(catalog.tables.values()) if table.db == name]
@@ -84,7 +85,7 @@ def _check_held(context: Context, db: str, statement: DropDatabase) -> None:
             others = ", ".join(sorted(touched - {db}))
             raise CatalogError(
                 ErrorCode.HELD_BY_STREAM,
-                f"the stream {entry.spec.full_name} needs the database {db}, and {others} besides: drop the "
+                f"the stream {entry.spec.full_name} needs the database {db}, and also {others}: drop the "
                 "stream first",
                 statement.name.position,
             )

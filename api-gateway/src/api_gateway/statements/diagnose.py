@@ -45,7 +45,7 @@ def diagnose_stream(context: Context, session: Session, statement: DiagnoseStrea
 def checked_limit(limit: int | None, where: Position | None, usual: int, most: int) -> int:
     """:raises SqlError: INVALID_VALUE outside 1 to ``most``."""
     if limit is not None and not 1 <= limit <= most:
-        raise SqlError(ErrorCode.INVALID_VALUE, f"LIMIT {limit}: 1 to {most} is allowed", where)
+        raise SqlError(ErrorCode.INVALID_VALUE, f"LIMIT {limit}: must be from 1 to {most}", where)
     return usual if limit is None else limit
 
 
@@ -64,4 +64,6 @@ def _forget(context: Context, parts: list[Diagnosis]) -> None:
     try:
         context.log.append([Message(STATUS.name, key, None) for key in keys])
     except MillraceError as error:
-        context.logger.warning("answers of slots stay in the topic", error=str(error))
+        context.logger.warning(
+            "the answers of the slots could not be deleted from the topic", error=str(error)
+        )

@@ -31,7 +31,7 @@ def show(context: Context, session: Session, statement: Show) -> Answer:
     if found is None:
         raise SqlError(
             ErrorCode.UNSUPPORTED,
-            f"SHOW {statement.what.upper()} is not supported; these are: SHOW {', '.join(SHOWS).upper()}",
+            f"SHOW {statement.what.upper()} is not supported; supported are SHOW {', '.join(SHOWS).upper()}",
             statement.position,
         )
     if statement.what == "streams" and statement.db is None:
@@ -51,7 +51,7 @@ def _database(catalog: Catalog, session: Session, statement: Show) -> str:
     if db is None:
         raise CatalogError(
             ErrorCode.NO_DATABASE,
-            f"no database is chosen: write SHOW db.{statement.what.upper()}",
+            f"no database is selected: write SHOW db.{statement.what.upper()}",
             statement.position,
         )
     if db not in catalog.databases:

@@ -75,8 +75,8 @@ def _wrong_word(entry: StreamEntry, word: str, life: Life, name: QualifiedName) 
     right = {"STOP": life.stop, "PAUSE": life.stop}.get(word, life.start)
     return CatalogError(
         ErrorCode.NOT_ALLOWED,
-        f"{word} STREAM {name}: {entry.spec.full_name} is a stream of the {which} dialect, for which it is "
-        f"{right} STREAM {entry.spec.full_name}",
+        f"{word} STREAM {name}: {entry.spec.full_name} is a stream of the {which} dialect; use {right} "
+        f"STREAM {entry.spec.full_name}",
         name.position,
     )
 
@@ -134,7 +134,7 @@ def stop_stream(context: Context, session: Session, statement: StopStream) -> An
         entry = _of_life(context, session, statement, OF_DATABASE, "STOP")
         number = _stop(context, entry)
     if entry is not None:
-        _until_applied(context, number, f"the stream {entry.spec.full_name} is told to stop")
+        _until_applied(context, number, f"the stream {entry.spec.full_name} was told to stop")
     return affected(0)
 
 
@@ -143,7 +143,7 @@ def pause_stream(context: Context, session: Session, statement: PauseStream) -> 
         entry = _of_life(context, session, statement, GLOBAL, "PAUSE")
         number = _stop(context, entry)
     if entry is not None:
-        _until_applied(context, number, f"the stream {entry.spec.full_name} is told to pause")
+        _until_applied(context, number, f"the stream {entry.spec.full_name} was told to pause")
     return affected(0)
 
 
@@ -172,16 +172,16 @@ def recalculate_stream(context: Context, session: Session, statement: Recalculat
     if life_of(spec) is GLOBAL:
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,
-            f"RECALCULATE STREAM {spec.full_name}: it is a stream of the older dialect, which recalculates "
-            "by itself (IGNORE EXPIRED 0, IGNORE UPDATE 0, TRIGGER CONTINUOUS_WINDOW_CLOSE) and can be "
-            "PAUSEd and RESUMEd",
+            f"RECALCULATE STREAM {spec.full_name}: a stream of the older dialect cannot be recalculated on "
+            "request; it recalculates by itself (IGNORE EXPIRED 0, IGNORE UPDATE 0, TRIGGER "
+            "CONTINUOUS_WINDOW_CLOSE) and supports PAUSE and RESUME",
             statement.name.position,
         )
     if type_.by_clock or spec.source is None:
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,
-            f"RECALCULATE STREAM {spec.full_name}: {type_.keyword} goes by the time of day, not by the times "
-            "of rows",
+            f"RECALCULATE STREAM {spec.full_name}: {type_.keyword} is triggered by the clock, not by the "
+            "times of rows",
             statement.name.position,
         )
     times = session.values(spec.source.table.precision)
@@ -191,7 +191,7 @@ def recalculate_stream(context: Context, session: Session, statement: Recalculat
         assert statement.end is not None
         raise SqlError(
             ErrorCode.INVALID_VALUE,
-            f"RECALCULATE STREAM {spec.full_name}: TO {statement.end.text} lies before FROM "
+            f"RECALCULATE STREAM {spec.full_name}: TO {statement.end.text} is before FROM "
             f"{statement.start.text}",
             statement.end.position,
         )
@@ -210,7 +210,7 @@ def drop_stream(context: Context, session: Session, statement: DropStream) -> An
             return affected(0)
         number = context.append_control([(entry.spec.full_name, control.DropStream(entry.spec.uid))])
         context.writer.write(remove=[key_of(entry)])
-    _until_applied(context, number, f"the stream {entry.spec.full_name} is dropped")
+    _until_applied(context, number, f"the stream {entry.spec.full_name} was dropped")
     return affected(0)
 
 
@@ -220,6 +220,6 @@ def _until_applied(context: Context, number: int, what: str) -> None:
     if not context.board.wait_applied(number, seconds):
         raise MillraceError(
             ErrorCode.TIMEOUT,
-            f"{what}, but trigger-svc has not confirmed it within {seconds:g} s; it takes effect when "
+            f"{what}, but trigger-svc did not confirm it within {seconds:g} s; it will take effect when "
             "trigger-svc is back",
         )

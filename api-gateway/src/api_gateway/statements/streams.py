@@ -143,9 +143,10 @@ def check_output(spec: StreamSpec, statement: NewStream, catalog: Catalog) -> No
         own = found is None or (found[1] is not None and found[0].name == spec.output.table)
         if not own or name == spec.output.table:
             raise SqlError(
-                ErrorCode.TABLE_EXISTS, f"OUTPUT_SUBTABLE: {spec.output.db}.{name} is another table",
+                ErrorCode.TABLE_EXISTS,
+                f"OUTPUT_SUBTABLE: {spec.output.db}.{name} already exists as another table",
                 subtable,
-            )  # fmt: skip
+            )
 
 
 def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: NewStream) -> None:
@@ -160,7 +161,7 @@ def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: NewStream) -> No
         if table == goal:
             raise CatalogError(
                 ErrorCode.BAD_STREAM,
-                f"INTO {statement.into}: through other streams its rows come back to the trigger table",
+                f"INTO {statement.into}: its rows would come back to the trigger table through other streams",
                 statement.into.position,
             )
         if table in seen:

@@ -89,7 +89,7 @@ def _tag_values(table: Table, session: Session, definition: ChildDef) -> tuple[o
     if not names and len(definition.tags) != len(table.tags):
         raise SqlError(
             ErrorCode.SYNTAX,
-            f"{definition.name}: {len(definition.tags)} tag values are given, {table.name} has "
+            f"{definition.name}: {len(definition.tags)} tag values are given, but {table.name} has "
             f"{len(table.tags)} tags",
             definition.tags[0].position,
         )

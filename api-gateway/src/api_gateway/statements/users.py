@@ -30,7 +30,7 @@ def create_user(context: Context, _session: Session, statement: statements.Creat
     if not 0 < len(name.text.encode()) <= MAX_USER:
         raise SqlError(
             ErrorCode.INVALID_VALUE,
-            f"the user name {name.text} must have 1 to {MAX_USER} bytes",
+            f"the user name {name.text} must be 1 to {MAX_USER} bytes long",
             name.position,
         )
     _check_password(statement.password, name)
@@ -72,7 +72,7 @@ def grant(context: Context, _session: Session, statement: statements.Grant) -> A
         user = _find(context, statement.user)
         if user == ROOT:
             raise CatalogError(
-                ErrorCode.NOT_ALLOWED, f"{ROOT} may always do everything: no grant is needed", where
+                ErrorCode.NOT_ALLOWED, f"{ROOT} already has all privileges: no grant is needed", where
             )
         if statement.db is not None and statement.db not in context.catalog.databases:
             raise CatalogError(
@@ -131,7 +131,7 @@ def create_snode(context: Context, session: Session, statement: statements.Creat
     _check_dnode(statement.dnode)
     with context.writer.ddl:
         if str(statement.dnode) in context.catalog.snodes:
-            raise CatalogError(ErrorCode.NOT_ALLOWED, f"dnode {statement.dnode} has an snode already")
+            raise CatalogError(ErrorCode.NOT_ALLOWED, f"dnode {statement.dnode} already has an snode")
         context.writer.write([Snode(statement.dnode, milliseconds(session.now))])
     return affected(0)
 
@@ -156,14 +156,14 @@ def drop_snode(context: Context, _session: Session, statement: statements.DropSn
 
 def _check_dnode(dnode: int) -> None:
     if dnode != DNODE:
-        raise CatalogError(ErrorCode.NOT_ALLOWED, f"there is no dnode {dnode}; there is dnode {DNODE}")
+        raise CatalogError(ErrorCode.NOT_ALLOWED, f"there is no dnode {dnode}; the only one is dnode {DNODE}")
 
 
 def _check_password(password: str, name: Name) -> None:
     if not 0 < len(password.encode()) <= MAX_PASSWORD:
         raise SqlError(
             ErrorCode.INVALID_VALUE,
-            f"the password of {name.text} must have 1 to {MAX_PASSWORD} bytes",
+            f"the password of {name.text} must be 1 to {MAX_PASSWORD} bytes long",
             name.position,
         )
 

@@ -42,8 +42,7 @@ def verify_stream(context: Context, session: Session, statement: VerifyStream) -
     if last < first:
         raise SqlError(
             ErrorCode.INVALID_VALUE,
-            f"VERIFY STREAM {spec.full_name}: TO {statement.end.text} lies before FROM "
-            f"{statement.start.text}",
+            f"VERIFY STREAM {spec.full_name}: TO {statement.end.text} is before FROM {statement.start.text}",
             statement.end.position,
         )
     return context.calc.verify(
@@ -57,7 +56,7 @@ def _volatile(query: str) -> str | None:
     lexer = Lexer(query)
     while (token := lexer.next()).kind is not TokenKind.END:
         if token.kind is TokenKind.WORD and token.value in VOLATILE:
-            return f"its query uses {token.text}: its results depend on when they were calculated"
+            return f"its query uses {token.text}, so its results depend on when they were calculated"
     return None
 
 

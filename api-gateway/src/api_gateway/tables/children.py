@@ -53,15 +53,21 @@ def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtu
     table, child = table_of(catalog, using.table)
     if child is not None or table.kind != "super":
         raise CatalogError(
-            ErrorCode.NOT_ALLOWED, f"USING {using.table}: it is not a super table", using.table.position
+            ErrorCode.NOT_ALLOWED, f"USING {using.table}: this is not a super table", using.table.position
         )
     if table.virtual != virtual:
-        right = "virtual, CREATE VTABLE makes its children" if table.virtual else "not virtual"
-        raise CatalogError(ErrorCode.NOT_ALLOWED, f"USING {using.table}: it is {right}", using.table.position)
+        right = (
+            "virtual: use CREATE VTABLE for its child tables"
+            if table.virtual
+            else "not virtual: use CREATE TABLE for its child tables"
+        )
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED, f"USING {using.table}: this super table is {right}", using.table.position
+        )
     if table.db != db.name:
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,
-            f"{name} is not in the database of its super table {table.db}.{table.name}",
+            f"{name} must be in the same database as its super table {table.db}.{table.name}",
             name.position,
         )
     grave = catalog.tombstones.get((name.db, name.name))

@@ -25,7 +25,9 @@ class Removed:
         if self.control < 0:
             return
         if not self.context.board.wait_applied(self.control, self.context.settings.accept_seconds):
-            self.context.logger.warning("trigger-svc has not let go of dropped tables", control=self.control)
+            self.context.logger.warning(
+                "trigger-svc has not released dropped tables yet", control=self.control
+            )
         self.context.topics.sweep()
 
 

@@ -114,7 +114,7 @@ def check_stored(table: Table, name: TableName) -> None:
     if table.virtual:
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,
-            f"{name} is a virtual table: write to the tables of its columns",
+            f"{name} is a virtual table: write to the tables that its columns come from",
             name.position,
         )
 
@@ -170,8 +170,8 @@ def _prepare(catalog: Catalog, rows: Sequence[GivenRows], caller: Caller) -> _Ba
         if len(value) + len(key) > MAX_MESSAGE_BYTES:
             raise SqlError(
                 ErrorCode.TOO_LARGE,
-                f"{one.table}: {count} rows make {len(value)} bytes, and one message holds "
-                f"{MAX_MESSAGE_BYTES}; write fewer at a time",
+                f"{one.table}: {count} rows take {len(value)} bytes, but one message holds at most "
+                f"{MAX_MESSAGE_BYTES}; write fewer rows at a time",
                 one.table.position,
             )
         batch.written.append((table, Message(wal_topic(table.db, table.name), key, value)))
@@ -208,7 +208,7 @@ def _target(catalog: Catalog, rows: GivenRows, caller: Caller, batch: _Batch) ->
     if child is None and table.kind == "super":
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,
-            f"{rows.table} is a super table: rows go into its child tables",
+            f"{rows.table} is a super table: write to its child tables",
             rows.table.position,
         )
     return table, key
@@ -219,5 +219,7 @@ def _check_using(catalog: Catalog, name: TableName, using: Using, table: Table) 
     wanted, _ = table_of(catalog, using.table)
     if wanted.uid != table.uid:
         raise CatalogError(
-            ErrorCode.NOT_ALLOWED, f"{name} exists and is not a child of {using.table}", using.table.position
+            ErrorCode.NOT_ALLOWED,
+            f"{name} exists, but is not a child table of {using.table}",
+            using.table.position,
         )

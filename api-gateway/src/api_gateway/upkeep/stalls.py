@@ -26,7 +26,7 @@ class _NotBelieved(Exception):
 
 
 def _reason(error: Exception) -> str:
-    return "its service token is another one" if isinstance(error, _NotBelieved) else type(error).__name__
+    return "its service token is different" if isinstance(error, _NotBelieved) else type(error).__name__
 
 
 class Stalls:
@@ -88,7 +88,7 @@ class Stalls:
         except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError, _NotBelieved) as error:
             since = self._silent.setdefault(service, self._now())
             silent = self._now() - since > self._context.settings.stall_seconds
-            waits_for = f"an answer of its /healthz ({_reason(error)})"
+            waits_for = f"its /healthz gives no usable answer ({_reason(error)})"
             return [Stall("the process", since, waits_for)] if silent else []
         self._silent.pop(service, None)
         return found

@@ -73,8 +73,8 @@ def rows_of(case: Case) -> list[Row]:
     ]
     if case.missing:
         detail = (
-            f"{case.missing} of {case.missing + len(case.parts)} slots of trigger-svc did not answer within "
-            f"{case.seconds:g} s: it is away or busy; what follows lacks what they know"
+            f"{case.missing} of {case.missing + len(case.parts)} slots of trigger-svc did not answer "
+            f"within {case.seconds:g} s: it is down or busy; what they know is missing below"
         )
         rows.append(_row("stream", "slots_missing", case.missing, detail=detail))
     rows += _held(case)
@@ -111,26 +111,26 @@ def _causes(case: Case, totals: Counter[str]) -> Iterator[str]:
     start = f"{life_of(spec).start} STREAM {spec.full_name}"
     failure = next((part.failure for part in case.parts if part.failure), "")
     if failure:
-        yield f"trigger-svc has set it aside, so that nothing triggers it: {failure}. {start} tries again."
+        yield f"trigger-svc has set it aside, so nothing triggers it: {failure}. {start} tries again."
     if any(part.gone for part in hosts):
         yield f"Its trigger table {case.table} was dropped: nothing triggers it any more."
     if case.status == "Failed":
         yield f"Its last calculation failed: {case.message}"
     if case.status == "Stopped":
         state = shown_state(spec, case.status).lower()
-        yield f"It is {state}: rows that are written now do not trigger it. {start} starts it."
+        yield f"It is {state}: rows written now do not trigger it. {start} starts it."
     if case.status == "Init" or not hosts:
-        yield "trigger-svc has not taken it up (yet): no row is evaluated before that."
+        yield "trigger-svc has not taken it up yet: until it does, no row is evaluated."
     if case.status == "Paused":
-        yield f"It waits with its calculations: {case.message}"
+        yield f"Its calculations are waiting: {case.message}"
     if any(part.holding for part in hosts):
-        yield "It waits for history: live rows are held until what lies before them has been told."
+        yield "It is waiting for history: live rows are held until the rows before them have been evaluated."
     fired, last = totals["events_sent"], totals["last_trigger"]
     if fired:
-        when = f", the last one came of what was written at {case.clock(last)}" if last else ""
-        yield f"It runs, and has sent {fired} trigger events{when}. {_next(case)}"
+        when = f", the last one for data written at {case.clock(last)}" if last else ""
+        yield f"It is running, and has sent {fired} trigger events{when}. {_next(case)}"
     if type_of(spec.trigger).by_clock:
-        yield f"It runs, and has not fired since it was made or started. {_next(case)}"
+        yield f"It is running, but has not fired since it was created or started. {_next(case)}"
     yield from _without_events(case, totals)
 
 
@@ -140,19 +140,19 @@ def _without_events(case: Case, totals: Counter[str]) -> Iterator[str]:
     judged = any(group.newest is not None for part in case.hosts for group in part.groups)
     if not totals["rows_read"] and not judged:
         if not known:
-            yield f"No row of its trigger table {case.table} has come since it was made or started."
-        yield f"Nothing of what came for {case.table} could be used: see undecodable and unknown_table."
+            yield f"No row of its trigger table {case.table} has arrived since it was created or started."
+        yield f"Nothing that arrived for {case.table} could be used: see undecodable and unknown_table."
     if totals["filtered"] and totals["filtered"] >= totals["rows_read"]:
         yield f"PRE_FILTER lets none of the {totals['filtered']} rows pass."
     if judged:
-        yield f"It runs, and no window or instant is complete yet. {_next(case)}"
-    yield f"None of the {totals['rows_read']} rows that came counts: see the causes below."
+        yield f"It is running, but no window or instant is complete yet. {_next(case)}"
+    yield f"None of the {totals['rows_read']} rows that arrived counts: see the causes below."
 
 
 def _next(case: Case) -> str:
     if case.spec.source is None or type_of(case.spec.trigger).by_clock:
-        return "What it waits for is below."
-    return "What each group waits for is below."
+        return "What it is waiting for is listed below."
+    return "What each group is waiting for is listed below."
 
 
 def _held(case: Case) -> list[Row]:
@@ -160,11 +160,11 @@ def _held(case: Case) -> list[Row]:
     counts = {
         "groups": ([part.total for part in case.hosts], "groups"),
         "open_windows": ([part.windows for part in case.hosts], "open windows"),
-        "rows_waiting": ([part.waiting for part in case.hosts], "rows that wait for T"),
+        "rows_waiting": ([part.waiting for part in case.hosts], "rows waiting for the watermark"),
     }
     return [
-        _row("stream", item, sum(found), detail=f"{words} are kept, {max(found)} of them in one slot "
-             "(MILLRACE_TRIGGER_MOST_HELD is the most)")
+        _row("stream", item, sum(found), detail=f"{words} are kept, at most {max(found)} of them in one slot "
+             "(the limit is MILLRACE_TRIGGER_MOST_HELD)")
         for item, (found, words) in counts.items() if sum(found)
     ]  # fmt: skip
 
@@ -192,13 +192,13 @@ def _group(case: Case, part: GroupPart) -> list[Row]:
             _row("group", "watermark", part.waiting, part.until, part.newest, _watermark(case, part), name)
         )
     if part.held:
-        detail = f"{part.held} live rows are held until history has been told"
+        detail = f"{part.held} live rows are held until history has been evaluated"
         rows.append(_row("group", "held", part.held, detail=detail, group=name))
     rows += [_window(case, window, name) for window in part.windows]
     if part.more:
         rows.append(_row("window", "more", part.more, detail=f"{part.more} more open windows", group=name))
     if part.waits:
-        detail = f"waits for {_waits(case, part.waits)}"
+        detail = f"waiting for {_waits(case, part.waits)}"
         item = "instant" if type_of(case.spec.trigger).by_clock else "none_open"
         at = from_ns(part.waits[0].at, case.precision) if part.waits[0].what == "time" else None
         rows.append(_row("window", item, None, at, detail=detail, group=name))
@@ -207,20 +207,20 @@ def _group(case: Case, part: GroupPart) -> list[Row]:
 
 def _watermark(case: Case, part: GroupPart) -> str:
     option = case.spec.options.watermark
-    lag = f", WATERMARK({option}) behind the newest row" if option else ", the newest row"
-    detail = f"T is {case.time(part.until or 0)}{lag}"
+    lag = f", WATERMARK({option}) behind the newest row" if option else ", the time of the newest row"
+    detail = f"the watermark is {case.time(part.until or 0)}{lag}"
     if part.waiting:
         behind = (part.newest or 0) - (part.until or 0)
         detail += (
-            f"; {part.waiting} rows wait for it, the oldest for a row with "
-            f"ts >= {case.time(part.first_waiting + behind)}"
+            f"; {part.waiting} rows are waiting for it, the oldest for a row with ts >= "
+            f"{case.time(part.first_waiting + behind)}"
         )
     return detail
 
 
 def _window(case: Case, window: OpenWindow, group: str | None) -> Row:
     rows = None if window.rows < 0 else window.rows
-    detail = f"waits for {_waits(case, window.waits)}"
+    detail = f"waiting for {_waits(case, window.waits)}"
     return _row("window", "open", rows, window.start, window.end, detail, group)
 
 
@@ -233,7 +233,7 @@ def _words(case: Case, wait: Wait) -> str:
     trigger, watermark = case.spec.trigger, case.spec.options.watermark
     type_ = type_of(trigger)
     passed = " that PRE_FILTER lets pass" if case.spec.options.pre_filter else ""
-    turn = f", and for T to reach it (WATERMARK({watermark}))" if watermark else ""
+    turn = f", and for the watermark to reach it (WATERMARK({watermark}))" if watermark else ""
     match wait.what:
         case "row":
             return f"a row of {case.table}{passed}{turn}"
@@ -241,20 +241,20 @@ def _words(case: Case, wait: Wait) -> str:
             lag = f" (WATERMARK({watermark}) included)" if watermark else ""
             return f"a row{passed} with ts >= {case.time(wait.at)}{lag}"
         case "state":
-            return f"a row{passed} with another state than {wait.words}{turn}"
+            return f"a row{passed} with a state other than {wait.words}{turn}"
         case "rows":
             columns = ", ".join(type_.counted(trigger))
             counted = f" in which {columns} is not NULL" if columns else ""
             return f"{wait.at} more rows{passed}{counted}{turn}"
         case "true_for":
             true_for = getattr(trigger, "true_for", None)
-            return f"; it counts only if it lasts to {case.time(wait.at)} (TRUE_FOR({true_for}))"
+            return f"; it counts only if it lasts until {case.time(wait.at)} (TRUE_FOR({true_for}))"
         case "again":
-            return "; rows of it were deleted, so it is cut again from the stored rows when it closes"
+            return "; rows of it were deleted, so it will be cut again from the stored rows when it closes"
         case "delay":
             every = case.spec.options.max_delay
             at = case.clock(wait.at)
-            return f", or for processing time {at} (MAX_DELAY({every})), which calculates it so far"
+            return f", or for processing time {at} (MAX_DELAY({every})), when its rows so far are calculated"
         case "time":
             return f"processing time {case.clock(wait.at)}"
         case "data":

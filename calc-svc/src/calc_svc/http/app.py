@@ -137,7 +137,7 @@ class _Users:
     async def _watch(self, request: Request, query: Query) -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        query.end(PlanError(ErrorCode.QUERY_KILLED, "the client has gone away"))
+        query.end(PlanError(ErrorCode.QUERY_KILLED, "the client has disconnected"))
 
 
 def _query(calculator: Calculator, store: TableStore, asked: QueryRequest, one: Query) -> bytes:

@@ -129,7 +129,9 @@ class Calculator:
                     return self._in_parts(spec, plan, relation, moments, lane, error)
                 # one trigger's rows may be at fault: find out which
                 structlog.get_logger("calc-svc").warning(
-                    "one by one: the job failed", stream=spec.full_name, error=str(error)
+                    "the job failed: its triggers are calculated one by one",
+                    stream=spec.full_name,
+                    error=str(error),
                 )
         return self._each(spec, plan, moments, lane)
 

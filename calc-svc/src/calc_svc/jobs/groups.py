@@ -128,7 +128,8 @@ def _refusal(spec: StreamSpec, home: SubTable, catalog: Catalog) -> MillraceErro
     table, child = other
     kind = f"a {table.kind} table" if child is None else f"a child table of {table.name}"
     message = (
-        f"the sub-table {out.db}.{home.name} of {out.table} cannot be made: there is {kind} of this name"
+        f"the sub-table {out.db}.{home.name} of {out.table} cannot be created: {kind} of this name already "
+        "exists"
     )
     return MillraceError(ErrorCode.TABLE_EXISTS, message)
 

@@ -56,7 +56,9 @@ class OutputTables:
             # dropped under the stream: the next result makes it again (seed 000)
             table = self._made_again(spec, name, waits)
         if table is None:
-            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"the output table {'.'.join(name)} is gone")
+            raise MillraceError(
+                ErrorCode.UNKNOWN_TABLE, f"the output table {'.'.join(name)} no longer exists"
+            )
         check_output(spec, table)
         # its topic may be there before the store has opened it
         self.store.reach(Wanted(opened=wal_topic(table.db, table.name)), waits.seconds)
@@ -81,7 +83,9 @@ class OutputTables:
             if waits.seconds == 0:
                 break
             self._stop.wait(0.05)
-        message = f"the output table {'.'.join(name)} was dropped, and the gateway has not made it again yet"
+        message = (
+            f"the output table {'.'.join(name)} was dropped, and the gateway has not created it again yet"
+        )
         raise MillraceError(ErrorCode.UNAVAILABLE, message)
 
 

@@ -102,7 +102,7 @@ def fields_of(source: SourceUse) -> list[tuple[str, pa.DataType]]:
 
 def _table(source: SourceUse) -> Table:
     if source.table is None:
-        raise PlanError(ErrorCode.INTERNAL, f"the source {source.relation} names no table")
+        raise PlanError(ErrorCode.INTERNAL, f"the source {source.relation} does not name a table")
     return source.table
 
 

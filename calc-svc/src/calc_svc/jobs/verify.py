@@ -83,7 +83,7 @@ def verify(
     store.wait(asked.catalog, asked.wal, min(WAIT_SECONDS, asked.seconds))
     entry = catalog.stream(asked.stream)
     if entry is None:
-        raise MillraceError(ErrorCode.UNKNOWN_STREAM, "the stream was dropped meanwhile")
+        raise MillraceError(ErrorCode.UNKNOWN_STREAM, "the stream was dropped in the meantime")
     spec = entry.spec
     if (why := refusal(spec)) is not None:
         raise MillraceError(ErrorCode.NOT_ALLOWED, f"VERIFY STREAM {spec.full_name}: {why}")
@@ -102,7 +102,7 @@ def _output_table(catalog: CatalogView, spec: StreamSpec) -> Table:
     table = catalog.tables().get((spec.output.db, spec.output.table))
     if table is None:
         raise MillraceError(
-            ErrorCode.UNKNOWN_TABLE, f"the output table {spec.output.db}.{spec.output.table} is gone"
+            ErrorCode.UNKNOWN_TABLE, f"the output table {spec.output.db}.{spec.output.table} no longer exists"
         )
     check_output(spec, table)
     return table
@@ -256,14 +256,14 @@ class _Run:
         if events > MOST_EVENTS:
             raise MillraceError(
                 ErrorCode.TOO_LARGE,
-                f"VERIFY STREAM {self.spec.full_name}: the range has more than {MOST_EVENTS} windows: take a "
-                "shorter one",
+                f"VERIFY STREAM {self.spec.full_name}: the range has more than {MOST_EVENTS} windows: "
+                "choose a shorter one",
             )
         if not self.query.left:
             raise MillraceError(
                 ErrorCode.TIMEOUT,
-                f"VERIFY STREAM {self.spec.full_name}: not done within {self.asked.seconds:g} s: take a "
-                "shorter range",
+                f"VERIFY STREAM {self.spec.full_name}: it took longer than {self.asked.seconds:g} s: "
+                "choose a shorter range",
             )
         self.query.check()
 

@@ -64,7 +64,7 @@ class Watched:
             raise (
                 too_long(self.seconds)
                 if self.late
-                else PlanError(ErrorCode.UNAVAILABLE, "its place is needed")
+                else PlanError(ErrorCode.UNAVAILABLE, "the query was cancelled to make room for others")
             )
 
 
@@ -72,8 +72,8 @@ def too_long(seconds: float) -> PlanError:
     """The error for a stream's query that takes longer than that."""
     return PlanError(
         ErrorCode.QUERY_TIMEOUT,
-        f"the query of the stream took longer than {seconds:g} s (MILLRACE_CALC_STREAM_SECONDS) and was "
-        "ended: read fewer rows, or shorter windows",
+        f"the stream's query ran for more than {seconds:g} s (MILLRACE_CALC_STREAM_SECONDS) and was "
+        "cancelled: read fewer rows, or use shorter windows",
     )
 
 
@@ -142,7 +142,7 @@ class Watch:
         # busy machine
         if now - one.told_first > GRACE and not one.moves:
             one.killed = True
-            self._logger.error("a stream's query cannot be ended: Spark is", stream=one.stream)
+            self._logger.error("a stream's query could not be cancelled: Spark is killed", stream=one.stream)
             self._engine.kill()
         elif now - one.told_last >= AGAIN:
             one.told_last = now
@@ -155,7 +155,7 @@ class Watch:
     def _say(self, one: Watched, now: float) -> None:
         seconds = round(now - (one.begun or now), 1)
         self._logger.warning(
-            "a stream's query takes long", stream=one.stream, seconds=seconds, moves=one.moves
+            "a stream's query is taking long", stream=one.stream, seconds=seconds, moves=one.moves
         )
 
     def end(self) -> None:

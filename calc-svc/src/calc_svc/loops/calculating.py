@@ -31,7 +31,7 @@ from millrace_wal import Log, Message
 
 Waiting = dict[int, MillraceError]
 """By stream (its uid), for streams that are to be calculated later: what each waits for."""
-CUT_AGAIN = MillraceError(ErrorCode.UNAVAILABLE, "windows of the stream are being cut again")
+CUT_AGAIN = MillraceError(ErrorCode.UNAVAILABLE, "windows of the stream are being recalculated")
 
 
 class Calculating:
@@ -169,7 +169,7 @@ class Calculating:
         def refuse(message: Message, error: MillraceError) -> None:
             _count_refused(error)
             if (uid := owner.get(id(message))) is not None:
-                failed[uid] = status.StreamFailure(uid, f"a result cannot be written: {error.message}")
+                failed[uid] = status.StreamFailure(uid, f"a result could not be written: {error.message}")
 
         if rows and not self.patiently(partial(self._append_results, rows, refuse)):
             return False

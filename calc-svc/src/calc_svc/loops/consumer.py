@@ -316,7 +316,7 @@ class WalConsumer:
             while any(reader.positions()[topic][p] < stretches[p][1] for p in begins):
                 found += [r for r in reader.poll(POLL, BATCH) if r.offset < stretches[r.partition][1]]
                 if time.monotonic() > deadline:
-                    raise MillraceError(ErrorCode.TIMEOUT, f"{topic}: not read within {AGAIN:g} s")
+                    raise MillraceError(ErrorCode.TIMEOUT, f"{topic} was not read within {AGAIN:g} s")
         finally:
             reader.close()
         return found
@@ -387,11 +387,11 @@ class WalConsumer:
             self._patiently(lambda: append_apart(self._log, messages, self._refused))
 
     def _refused(self, message: Message, error: MillraceError) -> None:
-        self._logger.error("a message is lost", topic=message.topic, key=message.key, error=str(error))
+        self._logger.error("a message was lost", topic=message.topic, key=message.key, error=str(error))
 
     def _patiently(self, action: Callable[[], object]) -> None:
         """Write, however long the broker is away. Positions move only after that, and not at all if calc-svc
         stops first."""
         what = "writing dead letters and registrations"
         if not patiently(action, self.stopping, self._logger, what):
-            raise MillraceError(ErrorCode.UNAVAILABLE, f"{what}: calc-svc stops, and the broker is away")
+            raise MillraceError(ErrorCode.UNAVAILABLE, f"{what}: calc-svc is stopping; the broker is down")

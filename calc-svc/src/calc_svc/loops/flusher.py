@@ -81,7 +81,7 @@ class Flusher:
         try:
             self._report()
         except MillraceError as error:
-            self._logger.warning("what is stored could not be told", error=str(error))
+            self._logger.warning("what is stored could not be reported", error=str(error))
 
     def _expire(self) -> bool:
         """Remove rows older than their database's KEEP, one table at a time; returns whether one was due."""
@@ -92,7 +92,9 @@ class Flusher:
                     return True
             except Exception as error:
                 metrics.FLUSH_FAILURES.inc()
-                self._logger.error("rows older than KEEP stay", table=stored.topic, error=str(error))
+                self._logger.error(
+                    "rows older than KEEP could not be removed", table=stored.topic, error=str(error)
+                )
                 return True
         return False
 
@@ -104,7 +106,7 @@ class Flusher:
             self._failing.pop(stored.topic, None)
         except Exception as error:  # a full disk, say: the rows stay in memory and in the WAL
             metrics.FLUSH_FAILURES.inc()
-            self._failing[stored.topic] = f"the flush of {stored.topic}, which fails: {error}"
+            self._failing[stored.topic] = f"the flush of {stored.topic} is failing: {error}"
             self._logger.error("flush failed", table=stored.topic, error=str(error))
         took = time.monotonic() - began
         metrics.FLUSH_SECONDS.observe(took)

@@ -28,7 +28,9 @@ TURN_SECONDS = 5.0  # the longest wait for a loop that is just writing for the s
 TASK = -1 << 20
 """This minus a partition of ``recalc`` is the task under which ``status`` counts what that partition's
 answers gave, apart from what the two loops over ``triggers`` count (``holding.Share.task``)."""
-EARLIER = MillraceError(ErrorCode.UNAVAILABLE, "what was told of the stream before is not calculated yet")
+EARLIER = MillraceError(
+    ErrorCode.UNAVAILABLE, "earlier trigger events of the stream have not been calculated yet"
+)
 
 Calculate = Callable[[TriggerBatch, int], bool]
 """Calculates a batch and writes what it gives; its second argument is the partition of ``recalc`` that asked.

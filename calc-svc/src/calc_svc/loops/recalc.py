@@ -212,7 +212,7 @@ class RecalcLoop:
         if now - one.told > TELL_SECONDS:
             one.told = now
             missing = f" until this is stored: {error.missing}" if isinstance(error, Behind) else f": {error}"
-            self._report(one.batch, Work(began=now), "Running", f"waits{missing}")
+            self._report(one.batch, Work(began=now), "Running", f"waiting{missing}")
 
     def _give_up(self, batch: Batch, work: Work, message: str) -> bool:
         """The stream goes on without the answer: its live rows no longer wait for history. SHOW STREAMS says
@@ -226,7 +226,7 @@ class RecalcLoop:
         told = [_message(output) for output in ends]
         stream = batch.requests[0].stream
         if self._answers.catalog.stream(stream) is not None:
-            failure = status.StreamFailure(stream, f"windows could not be cut again: {message}")
+            failure = status.StreamFailure(stream, f"past windows could not be calculated: {message}")
             told.append(Message(topics.STATUS.name, status.key(failure), status.encode(failure)))
         self._report(batch, work, "Failed", message)
         self._count(batch, {"requests_failed": len(batch.requests), "rows_read_again": work.rows})

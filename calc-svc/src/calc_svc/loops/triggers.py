@@ -124,7 +124,7 @@ class TriggerLoop:
         own, now = sorted(self._own), time.monotonic()
         working = int(now) if now - JOB_SECONDS < self._calculating.since <= now else 0
         if not own:
-            return None, f"a partition of topic {topics.TRIGGERS.name}: none is assigned to this process"
+            return None, f"no partition of topic {topics.TRIGGERS.name} is assigned to this process"
         at = {partition: done for partition, done in list(self._done.items()) if partition in own}
         ends = self._log.end_offsets(topics.TRIGGERS.name)
         return (own, at, working), behind(topics.TRIGGERS.name, ends, at)

@@ -94,7 +94,7 @@ class QueryProcess:
                 child.close()
                 if self.stopping.is_set():
                     return
-                raise PlanError(ErrorCode.UNAVAILABLE, f"{self._kind.words} does not start")
+                raise PlanError(ErrorCode.UNAVAILABLE, f"{self._kind.words} did not start")
         if not self._begun:
             self._spare_from = time.monotonic() + SPARE_AFTER
         with self._changed:
@@ -136,7 +136,7 @@ class QueryProcess:
             with self._changed:
                 self._changed.notify_all()
         elif not spare.alive or spare.late:
-            self._logger.warning("the next process for queries has ended", code=spare.process.poll())
+            self._logger.warning("the standby process for queries has ended", code=spare.process.poll())
             self._spare, self._spare_from = None, time.monotonic() + SPARE_PAUSE
             spare.close()
 
@@ -179,7 +179,7 @@ class QueryProcess:
     def look(self) -> tuple[object, str]:
         """How often a process has begun, and what waits for the next one."""
         waits = self._child is None and self._waiting
-        return self._begun, f"{self._waiting} queries wait for {self._kind.words}" if waits else ""
+        return self._begun, f"{self._waiting} queries are waiting for {self._kind.words}" if waits else ""
 
     def refused(self) -> dict[str, str]:
         """The users whose queries are refused, and until when."""
@@ -241,7 +241,7 @@ class QueryProcess:
             raise PlanError(
                 ErrorCode.TOO_MANY,
                 f"queries of {query.user} are refused until {instant(refused.until - now + time.time())}: "
-                f"{refused.ends} of them have ended {self._kind.words} (MILLRACE_CALC_QUERY_ENDS)",
+                f"{refused.ends} of them brought down {self._kind.words} (MILLRACE_CALC_QUERY_ENDS)",
             )
         if (child := self._open) is None:
             return None
@@ -251,7 +251,7 @@ class QueryProcess:
     def _check_turn(self, query: Query) -> None:
         """:raises MillraceError: why a query that waits for a lane is over."""
         if self.stopping.is_set():
-            raise PlanError(ErrorCode.UNAVAILABLE, "calc-svc stops: try again")
+            raise PlanError(ErrorCode.UNAVAILABLE, "calc-svc is stopping: try again")
         why = query.over()
         if why is None:
             return
@@ -259,14 +259,17 @@ class QueryProcess:
             raise why
         # it is not the query's own fault: others have the lanes, or have ended the process
         if self._child is None or self._child.over:
-            raise PlanError(ErrorCode.UNAVAILABLE, f"{self._kind.words} is being started: try again") from why
-        taken = "all places for queries were taken"
+            raise PlanError(ErrorCode.UNAVAILABLE, f"{self._kind.words} is starting: try again") from why
+        taken = "as many queries were running as may run at the same time (MILLRACE_CALC_QUERY_LANES)"
         if self._free:
             taken = (
-                f"queries of {query.user} had all places that one user may have, or were there when "
-                f"{self._kind.words} ended, and waited for the next or for others that were"
+                f"other queries of {query.user} were running, as many as one user may have, or had been "
+                f"running when {self._kind.words} ended"
             )
-        raise PlanError(ErrorCode.TIMEOUT, f"{taken} for {query.seconds:g} s: try again") from why
+        raise PlanError(
+            ErrorCode.TIMEOUT,
+            f"the query could not begin within {query.seconds:g} s, because {taken}: try again",
+        ) from why
 
     def _give(self, child: Child, line: Line, user: User) -> None:
         with self._changed:
@@ -296,17 +299,17 @@ class QueryProcess:
         if child.out_of_memory and together == 1:
             return PlanError(
                 ErrorCode.TOO_LARGE,
-                "the query needs more memory than all queries may take (MILLRACE_CALC_QUERY_MEMORY): read "
-                "fewer rows, or return less",
+                "the query needs more memory than all queries together may use "
+                "(MILLRACE_CALC_QUERY_MEMORY): read fewer rows, or return less",
             )
         if child.out_of_memory:
             why = (
-                f"{together} queries together needed more memory than they may take "
+                f"{together} queries together needed more memory than they may use "
                 "(MILLRACE_CALC_QUERY_MEMORY)"
             )
         else:
-            said = child.blamed[0] if child.blamed else f"ended with code {child.process.returncode}"
-            why = f"{self._kind.words}: {said}"
+            said = child.blamed[0] if child.blamed else f"exited with code {child.process.returncode}"
+            why = f"{self._kind.words} has ended ({said})"
         return PlanError(ErrorCode.UNAVAILABLE, f"{why}: try again")
 
     def _stop(self, child: Child, line: Line, user: User) -> None:

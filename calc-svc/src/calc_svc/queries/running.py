@@ -59,8 +59,8 @@ class Query:
             self.end(
                 PlanError(
                     ErrorCode.QUERY_TIMEOUT,
-                    f"the query took longer than {self.seconds:g} s (MILLRACE_QUERY_SECONDS) and was ended: "
-                    "read fewer rows, or a shorter range",
+                    f"the query took longer than {self.seconds:g} s (MILLRACE_QUERY_SECONDS) and was "
+                    "cancelled: read fewer rows, or a shorter range",
                 )
             )
         return self._ended
@@ -102,7 +102,7 @@ class RunningQueries:
         found = [one for one in self._all() if one.name == name and user in (None, one.user)]
         if not found:
             raise MillraceError(
-                ErrorCode.UNKNOWN_QUERY, f"no query {name} runs: SHOW QUERIES names those that do"
+                ErrorCode.UNKNOWN_QUERY, f"no query {name} is running: SHOW QUERIES lists those that are"
             )
         for one in found:
             one.end(PlanError(ErrorCode.QUERY_KILLED, f"the query was killed by {by}"))

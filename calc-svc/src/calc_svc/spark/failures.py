@@ -10,11 +10,11 @@ _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")
 """An error that the query raises itself, as Spark words it."""
 _RESULT_BYTES = re.compile(r"bigger than spark\.driver\.maxResultSize \(([^)]*)\)")
 TOO_MUCH: dict[str, str] = {
-    "OutOfMemoryError": "it needs more memory than a query may take",
-    "UNABLE_TO_ACQUIRE_MEMORY": "it needs more memory than a query may take",
-    "Cannot grow BufferHolder": "a row of it is larger than 2 GB",
-    "COLLECTION_SIZE_LIMIT_EXCEEDED": "it makes more elements of a row than one can hold",
-    "StackOverflowError": "it is nested more deeply than Spark can follow",
+    "OutOfMemoryError": "it needs more memory than a query may use",
+    "UNABLE_TO_ACQUIRE_MEMORY": "it needs more memory than a query may use",
+    "Cannot grow BufferHolder": "one of its rows is larger than 2 GB",
+    "COLLECTION_SIZE_LIMIT_EXCEEDED": "it makes more elements of one row than an array can hold",
+    "StackOverflowError": "it is nested too deeply for Spark",
 }
 """Words in failures for which the query is to blame, since it asks for too much; and what to say of them."""
 
@@ -25,7 +25,7 @@ def refusal(text: str, otherwise: ErrorCode) -> PlanError:
     if found := _RESULT_BYTES.search(text):
         return PlanError(
             ErrorCode.TOO_LARGE,
-            f"the result has more than {found[1]} (MILLRACE_CALC_RESULT_BYTES): select less, or add a LIMIT",
+            f"the result is larger than {found[1]} (MILLRACE_CALC_RESULT_BYTES): select less, or add a LIMIT",
         )
     for word, why in TOO_MUCH.items():
         if word in text:

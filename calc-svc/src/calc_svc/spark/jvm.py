@@ -45,7 +45,7 @@ class Jvm:
     """
 
     def __init__(self, context: SparkContext) -> None:
-        require_spark("what keeps queries planned")
+        require_spark("keeping queries planned")
         self._jvm: Any = context._jvm
         self._gateway: Any = context._gateway
         self._jsc: Any = context._jsc.sc()

@@ -65,7 +65,7 @@ class Prepared:
         :raises PySparkException: what Spark refuses.
         """
         if _VARIES.search(sql):
-            raise NotPrepared("it has a function that gives something else each time")
+            raise NotPrepared("it has a function whose result is different each time")
         self._jvm = jvm
         self._names = tuple(relations)
         session.conf.set("spark.sql.session.timeZone", timezone)

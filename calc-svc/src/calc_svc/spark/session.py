@@ -307,7 +307,7 @@ class Engine:
         try:
             lane = self._lanes[pool].get(timeout=timeout)
         except queue.Empty:
-            raise PlanError(ErrorCode.TIMEOUT, f"all places for {pool} are taken: try again") from None
+            raise PlanError(ErrorCode.TIMEOUT, f"too many jobs for {pool} are running: try again") from None
         try:
             yield lane
         finally:

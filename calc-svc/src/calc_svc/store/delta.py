@@ -66,7 +66,7 @@ class DamagedTable(MillraceError):
         super().__init__(
             ErrorCode.DAMAGED,
             f"the files of table {table.db}.{table.name} are damaged: {cause}; restore the folder {path} "
-            "from a copy, or leave an empty folder there to go on with what its WAL topic still has",
+            "from a copy, or leave an empty folder there to continue with what is still in its WAL topic",
         )
 
 
@@ -118,7 +118,7 @@ class DeltaRows:
             if DeltaTable.is_deltatable(uri):
                 return DeltaTable(uri)
         if there:
-            raise DamagedTable(self.table, self.path, f"{LOG} has no log of them")
+            raise DamagedTable(self.table, self.path, f"there is no log in {LOG}")
         return None
 
     @contextmanager

@@ -114,7 +114,7 @@ def unknown(topic: str) -> WireError:
         db, name = table_of(topic)
     except WireError as error:
         return error
-    return WireError(ErrorCode.UNKNOWN_TABLE, f"no table {db}.{name}")
+    return WireError(ErrorCode.UNKNOWN_TABLE, f"the table {db}.{name} does not exist")
 
 
 def ends_of(records: Iterable[Record]) -> dict[int, int]:

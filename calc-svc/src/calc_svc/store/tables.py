@@ -59,7 +59,7 @@ class TableStore:
         if topic in self._unusable:
             raise self._unusable[topic]
         if found is None or found.table.uid != table.uid:
-            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"no table {table.db}.{table.name}")
+            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"the table {table.db}.{table.name} does not exist")
         return found
 
     def readable(self, table: Table) -> StoredTable | VirtualTable:
@@ -71,7 +71,7 @@ class TableStore:
             return self.table(table)
         found = self.virtual(wal_topic(table.db, table.name))
         if found is None or found.table.uid != table.uid:
-            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"no table {table.db}.{table.name}")
+            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"the table {table.db}.{table.name} does not exist")
         return found
 
     def virtual(self, topic: str) -> VirtualTable | None:

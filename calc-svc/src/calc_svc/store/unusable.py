@@ -57,7 +57,7 @@ class Unusable:
             told = [one for one in self._catalog.statuses.values() if isinstance(one, Stored)]
         mine = [one for one in told if (one.topic, one.table) == (topic, table.uid)]
         if any(begins.get(p, 0) > 0 and at > 0 for one in mine for p, at in one.offsets.items()):
-            raise DamagedTable(table, path, "they are not there")
+            raise DamagedTable(table, path, "they are missing")
 
     def opened(self, table: Table) -> None:
         self.tables.pop((table.db, table.name), None)

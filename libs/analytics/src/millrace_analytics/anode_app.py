@@ -42,7 +42,7 @@ class Asked(BaseModel):
         """The rows that have a value, and for each row of the request whether it has one."""
         times, values = self.data[0], self.data[1]
         if len(times) != len(values):
-            raise AnalysisError(f"the columns have {len(times)} and {len(values)} rows")
+            raise AnalysisError(f"the columns have different numbers of rows: {len(times)} and {len(values)}")
         known = np.array([value is not None and math.isfinite(value) for value in values], dtype=bool)
         rows = [(int(t or 0), v) for t, v, there in zip(times, values, known, strict=True) if there]
         pairs = list(zip(*rows, strict=True)) if rows else [(), ()]

@@ -37,11 +37,11 @@ def list_algorithms(address: str) -> list[tuple[AnalysisKind, str]]:
     except httpx.HTTPError as error:
         why = str(error) or type(error).__name__
         raise MillraceError(
-            ErrorCode.ANODE_UNREACHABLE, f"the analytics node at {address} does not answer: {why}"
+            ErrorCode.ANODE_UNREACHABLE, f"the request to the analytics node at {address} failed: {why}"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise MillraceError(
-            ErrorCode.ANODE_UNREACHABLE, f"{address} does not answer /list as an analytics node does"
+            ErrorCode.ANODE_UNREACHABLE, f"the answer of {address} to /list is not that of an analytics node"
         ) from error
 
 
@@ -94,7 +94,9 @@ def _ask(analysis: Analysis, series: Series, more: Mapping[str, object]) -> dict
         found = answer.json()
     except (httpx.HTTPError, ValueError) as error:
         why = str(error) or type(error).__name__
-        raise AnalysisError(f"the analytics node at {analysis.url} does not answer: {why}") from error
+        raise AnalysisError(f"the request to the analytics node at {analysis.url} failed: {why}") from error
     if not isinstance(found, dict):
-        raise AnalysisError(f"the analytics node at {analysis.url} does not answer as the protocol says")
+        raise AnalysisError(
+            f"the answer of the analytics node at {analysis.url} does not follow the protocol"
+        )
     return found

@@ -91,7 +91,7 @@ def check_rows(analysis: Analysis, count: int) -> None:
     """:raises AnalysisError: if the algorithm does not accept this number of rows."""
     if not LEAST_ROWS <= count <= analysis.most_rows:
         raise AnalysisError(
-            f"{analysis.algorithm} takes {LEAST_ROWS} to {analysis.most_rows} rows of a group, not {count}"
+            f"{analysis.algorithm} needs {LEAST_ROWS} to {analysis.most_rows} rows in a group, not {count}"
         )
 
 
@@ -156,7 +156,9 @@ def predicted(analysis: Analysis, series: Series) -> tuple[NDArray[np.int64], Fo
     if analysis.url:
         return anode_client.forecast(analysis, series)
     if analysis.wncheck and is_white_noise(series.values):
-        raise AnalysisError("the values are white noise, which nothing forecasts (wncheck=0 does not look)")
+        raise AnalysisError(
+            "the values are white noise, which cannot be forecast (wncheck=0 skips this check)"
+        )
     forecaster = algorithms()[analysis.kind, analysis.algorithm]
     assert isinstance(forecaster, Forecaster)
     wanted = analysis.parameters

@@ -35,7 +35,7 @@ def up(_: argparse.Namespace) -> int:
     """Starts the stack. If a later part fails, the parts already started keep running, for their logs."""
     stack = _stack()
     if not stack.up():
-        console.err.print("the stack is up already")
+        console.err.print("the stack is already running")
     return 0
 
 
@@ -54,7 +54,9 @@ def status(_: argparse.Namespace) -> int:
     for line in (*console.problems(rows), *console.followed(rows)):
         console.out.print(Text(line), soft_wrap=True)
     if any(row.pid for row in rows) and not stack.is_supervised():
-        console.out.print("no supervisor runs: a part that crashes stays down (`millrace up` starts one)")
+        console.out.print(
+            "no supervisor is running: a part that crashes stays down (`millrace up` starts a supervisor)"
+        )
     return 0 if all(row.ready for row in rows) else 1
 
 
@@ -111,7 +113,7 @@ def fetch_jars(_: argparse.Namespace) -> int:
     """Resolves the Java jars."""
     folder = StackSettings.from_environment().jars_dir
     if not jars.resolve(find_java(), project_root() / "ivy.xml", folder, console.TimedLines()):
-        console.err.print(Text(f"the jars in {folder} are those of ivy.xml"), soft_wrap=True)
+        console.err.print(Text(f"the jars in {folder} already match ivy.xml"), soft_wrap=True)
     return 0
 
 
@@ -125,25 +127,29 @@ def parser() -> argparse.ArgumentParser:
         one.set_defaults(run=run)
         return one
 
-    add("up", up, "start the broker and the four services, return once all are ready")
-    add("down", down, "stop them")
-    add("status", status, "show what runs; exit status 1 unless all are ready")
-    log = add("logs", logs, "show the end of the logs")
-    log.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(NAMES)} (default: all)")
-    log.add_argument("-f", "--follow", action="store_true", help="go on as they grow")
-    log.add_argument("-n", "--lines", type=int, default=20, help="lines of each (default: 20)")
-    query = add("sql", sql, "run one SQL statement, or a prompt without one")
+    add("up", up, "start the broker and the four services, and return once all are ready")
+    add("down", down, "stop the broker and the services")
+    add("status", status, "show what is running; the exit status is 1 unless everything is ready")
+    log = add("logs", logs, "show the ends of the logs")
+    log.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(NAMES)} (default: all)")
+    log.add_argument("-f", "--follow", action="store_true", help="keep showing new lines")
+    log.add_argument(
+        "-n", "--lines", type=int, default=20, help="how many lines of each log to show (default: 20)"
+    )
+    query = add("sql", sql, "run one SQL statement; without one, start a prompt")
     query.add_argument("statement", nargs="?")
-    query.add_argument("-d", "--db", help="the database that plain table names mean")
-    query.add_argument("-u", "--user", help="who logs in (default: MILLRACE_USER, or root)")
+    query.add_argument("-d", "--db", help="the database of table names that do not name one")
+    query.add_argument("-u", "--user", help="the user to log in as (default: MILLRACE_USER, or root)")
     query.add_argument(
         "-p", dest="ask", action="store_true",
-        help="ask for the password (default: that of MILLRACE_PASSWORD or MILLRACE_PASSWORD_FILE)",
+        help="ask for the password (default: the one in MILLRACE_PASSWORD or MILLRACE_PASSWORD_FILE)",
     )  # fmt: skip
-    query.add_argument("--url", help="the gateway (default: the stack of this folder)")
-    show = add("demo", demo, "daily temperatures of two cities, by streams, checked against DuckDB")
-    show.add_argument("--keep", action="store_true", help="leave a stack that the demo started running")
-    node = add("anode", anode, "serve the analysis algorithms over TDgpt's protocol, for a TDengine")
+    query.add_argument("--url", help="the gateway's address (default: that of the stack in this folder)")
+    show = add(
+        "demo", demo, "calculate daily temperatures of two cities with streams, and check them against DuckDB"
+    )
+    show.add_argument("--keep", action="store_true", help="do not stop a stack that the demo has started")
+    node = add("anode", anode, "serve the analysis algorithms over TDgpt's protocol, for TDengine")
     node.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: loopback)")
     node.add_argument("--port", type=int, default=ANODE_PORT, help=f"default: {ANODE_PORT}")
     add("jars", fetch_jars, "resolve the Java jars of ivy.xml")

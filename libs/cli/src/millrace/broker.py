@@ -120,7 +120,7 @@ class Broker:
             if self.certificate is None:
                 raise MillraceError(
                     ErrorCode.INVALID_VALUE,
-                    f"MILLRACE_KAFKA_PROTOCOL = {self.access.protocol}: the broker has no certificate, set "
+                    f"MILLRACE_KAFKA_PROTOCOL = {self.access.protocol}: the broker has no certificate: set "
                     "MILLRACE_TLS=1, or MILLRACE_TLS_CERTIFICATE and MILLRACE_TLS_KEY",
                 )
             kafka_users.write_keystore(keystore, *self.certificate)

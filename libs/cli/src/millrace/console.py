@@ -53,7 +53,7 @@ def status_table(rows: Sequence[Status]) -> Table:
         up = f"{row.seconds:.0f} s" if row.pid else ""
         memory = f"{row.memory / 1e6:.0f} MB" if row.pid else ""
         lines.append((row.name, state, row.port, row.pid or "", up, memory, row.restarts, row.last_exit))
-    columns = ("part", "state", "port", "pid", "up", "memory", "restarts", "last unexpected end")
+    columns = ("part", "state", "port", "pid", "up", "memory", "restarts", "last unexpected exit")
     return table(None, columns, lines)
 
 
@@ -65,7 +65,7 @@ def problems(rows: Sequence[Status]) -> list[str]:
 def followed(rows: Sequence[Status]) -> list[str]:
     """One line that names the services whose next process stands by; no line if there are none."""
     names = [row.name for row in rows if row.followed]
-    return [f"another process stands by for {', '.join(names)}"] if names else []
+    return [f"a standby process is running for {', '.join(names)}"] if names else []
 
 
 def print_answer(answer: SqlResult) -> None:

@@ -71,11 +71,11 @@ def _retrieve(java: Java, ivy_xml: Path, jars_dir: Path, target: Path, report: R
                 report(f"  found {line.split()[1].split('#')[-1].replace(';', ' ')}")
             elif line.startswith("downloading ") and not fetching:
                 fetching = True
-                report("  fetching what is not in the cache")
+                report("  downloading what is not in the cache")
             elif _TROUBLE.search(line):
                 trouble.append(line)
     if ivy.returncode:
-        said = "; ".join(dict.fromkeys(trouble[:4])) or f"Ivy ended with status {ivy.returncode}"
+        said = "; ".join(dict.fromkeys(trouble[:4])) or f"Ivy exited with status {ivy.returncode}"
         raise MillraceError(ErrorCode.UNAVAILABLE, f"the Java jars could not be resolved: {said}")
 
 

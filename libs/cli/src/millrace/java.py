@@ -41,14 +41,14 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     where = f"JAVA_HOME ({home})" if home else "PATH"
     if found is None or not os.access(found, os.X_OK):
         raise MillraceError(
-            ErrorCode.UNAVAILABLE, f"Java {OLDEST} or newer is needed, and java was not found in {where}"
+            ErrorCode.UNAVAILABLE, f"Java {OLDEST} or newer is required, but java was not found in {where}"
         )
     banner = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = version_of(banner.stderr + banner.stdout)
     if version is None or version < OLDEST:
         said = f"Java {version}" if version else "not a working Java"
         raise MillraceError(
-            ErrorCode.UNAVAILABLE, f"Java {OLDEST} or newer is needed, and the one in {where} is {said}"
+            ErrorCode.UNAVAILABLE, f"Java {OLDEST} or newer is required, but the one in {where} is {said}"
         )
     program = Path(found).resolve()
     return Java(program, program.parent.parent, version)

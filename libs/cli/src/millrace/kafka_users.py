@@ -47,7 +47,9 @@ def jaas(user: str, password: str, others: Mapping[str, str]) -> str:
     :raises MillraceError: INVALID_VALUE if the own user is among the others.
     """
     if user in others:
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"MILLRACE_KAFKA_USER: {user} is another user's name")
+        raise MillraceError(
+            ErrorCode.INVALID_VALUE, f"MILLRACE_KAFKA_USER: {user} is the name of another user"
+        )
     known = {user: password, **others}
     users = " ".join(f"user_{name}={quoted(text)}" for name, text in known.items())
     return f"KafkaServer {{\n  {jaas_entry(_MODULE, user, password)} {users};\n}};\n"
@@ -82,7 +84,9 @@ def write_keystore(keystore: Path, certificate: str, key: str) -> None:
     try:
         text = "\n".join(Path(file).read_text() for file in (key, certificate))
     except (OSError, UnicodeDecodeError) as error:
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"the certificate of the broker: {error}") from error
+        raise MillraceError(
+            ErrorCode.INVALID_VALUE, f"the broker's certificate or its key cannot be read: {error}"
+        ) from error
     rewrite(keystore, text)
 
 
@@ -106,4 +110,4 @@ def let_produce(address: str, access: KafkaAccess) -> None:
         for done in client.create_acls([rule]).values():
             done.result(_SECONDS)
     except (KafkaException, TimeoutError) as error:
-        raise MillraceError(ErrorCode.UNAVAILABLE, f"the broker does not take an ACL: {error}") from error
+        raise MillraceError(ErrorCode.UNAVAILABLE, f"the broker did not accept an ACL: {error}") from error

@@ -47,7 +47,8 @@ def find_login(user: str | None = None, environment: Mapping[str, str] | None = 
     if not password:
         raise MillraceError(
             ErrorCode.AUTHENTICATION,
-            f"no password for {name}: set MILLRACE_PASSWORD or MILLRACE_PASSWORD_FILE, or ask for it with -p",
+            f"no password for {name}: set MILLRACE_PASSWORD or MILLRACE_PASSWORD_FILE, or use -p to be "
+            "asked for it",
         )
     return Login(name, password)
 
@@ -55,7 +56,7 @@ def find_login(user: str | None = None, environment: Mapping[str, str] | None = 
 def asked_login(user: str | None = None) -> Login:
     """The same, but the password is typed, unseen."""
     name = user or load_settings(CommandSettings).user
-    return Login(name, getpass(f"password of {name}: "))
+    return Login(name, getpass(f"password for {name}: "))
 
 
 def _read(variable: str, text: SecretStr, file: str) -> str:

@@ -275,7 +275,7 @@ def wait_ready(place: RunFolder, name: str, ready: Callable[[], bool], seconds: 
         log = place.log_file(name)
         if running(place, name) is None:
             raise MillraceError(
-                ErrorCode.UNAVAILABLE, f"{name} ended while starting; the end of {log}:\n{tail(log)}"
+                ErrorCode.UNAVAILABLE, f"{name} exited while starting; the end of {log}:\n{tail(log)}"
             )
         if time.monotonic() > deadline:
             raise MillraceError(

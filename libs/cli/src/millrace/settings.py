@@ -45,30 +45,31 @@ class CommandSettings(Addresses):
     model_config = SettingsConfigDict(env_ignore_empty=False)
 
     supervise: Switch = Field(
-        default=True, description="Whether parts of the stack that crash are started again."
+        default=True, description="Whether parts of the stack that crash are restarted."
     )
     standby: Switch = Field(
         default=False,
-        description="Whether the supervisor has another calc-svc and trigger-svc stand by, Spark started, "
-        "that take the place of one that crashes. They take about 1 GB.",
+        description="Whether the supervisor keeps a second calc-svc and trigger-svc ready, with Spark "
+        "started, to take over from one that crashes. They take about 1 GB.",
     )
     notify_allow: str = Field(
         default=ON_ONE_MACHINE,
         title="networks, such as 10.0.0.0/8, ::1/128",
-        description="As for services, with another default: who may send this stack a statement sits on the "
-        "machine.",
+        description="As for the services, but with another default: whoever may send this stack a statement "
+        "is on this machine.",
     )
     tls: Switch = Field(
         default=False,
-        description="Whether `millrace up` makes an authority and a certificate of its own, below "
-        "MILLRACE_DATA_DIR, for services that have none; it holds until `millrace down`.",
+        description="Whether `millrace up` creates an authority and a certificate, in MILLRACE_DATA_DIR, for "
+        "services that have none; this holds until `millrace down`.",
     )
-    user: str = Field(default="root", description="Who logs in at the gateway.")
+    user: str = Field(default="root", description="The user to log in to the gateway as.")
     password: SecretStr = Field(
         default=SecretStr(""),
-        description="The password; that of the file when empty, and then what root gets at the first start.",
+        description="The password; when empty, the one in the file, or else the one that root is given at "
+        "the first start.",
     )
-    password_file: str = Field(default="", description="File that holds it.")
+    password_file: str = Field(default="", description="File that contains it.")
     ivy_settings: str = Field(default="", description="An Ivy settings file, for a Maven mirror.")
 
     @field_validator("broker")
@@ -127,7 +128,8 @@ def project_root() -> Path:
             if (folder / "ivy.xml").is_file():
                 return folder
     raise MillraceError(
-        ErrorCode.INVALID_VALUE, "no ivy.xml is here or above: run this in the project's folder"
+        ErrorCode.INVALID_VALUE,
+        "there is no ivy.xml in this folder or above it: run this in the project's folder",
     )
 
 

@@ -54,10 +54,10 @@ class Rest:
             response = self._http.post(path, content=sql.encode())
         except httpx.TransportError as error:
             raise MillraceError(
-                ErrorCode.UNAVAILABLE, f"the gateway at {self._url} does not answer: {error}"
+                ErrorCode.UNAVAILABLE, f"the gateway at {self._url} cannot be reached: {error}"
             ) from error
         if response.status_code == 401:
-            raise MillraceError(ErrorCode.AUTHENTICATION, "the gateway refuses this user or password")
+            raise MillraceError(ErrorCode.AUTHENTICATION, "the gateway refused this user or password")
         return answer(_json(response))
 
 
@@ -68,7 +68,8 @@ def _json(response: httpx.Response) -> dict[str, Any]:
         body = None
     if not isinstance(body, dict):
         raise MillraceError(
-            ErrorCode.INTERNAL, f"the gateway answered with status {response.status_code} and no JSON object"
+            ErrorCode.INTERNAL,
+            f"the gateway answered with status {response.status_code}, but not with a JSON object",
         )
     return body
 

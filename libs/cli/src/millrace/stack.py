@@ -198,7 +198,7 @@ class Stack:
         if began is None or time.time() - began < STANDBY_AFTER or not self._healthy(name):
             return
         if standby.keep(self.place, self._program(service(name))):
-            self._report(f"the next {name} is started, to stand by")
+            self._report(f"a standby {name} was started")
 
     def has_next(self, name: str) -> bool:
         """Whether its next process stands by."""
@@ -261,7 +261,9 @@ class Stack:
 
         def ready() -> bool:
             if gave_up.is_set():
-                raise MillraceError(ErrorCode.UNAVAILABLE, f"another service failed while {one.name} started")
+                raise MillraceError(
+                    ErrorCode.UNAVAILABLE, f"another service failed while {one.name} was starting"
+                )
             return self._healthy(one.name)
 
         processes.wait_ready(self.place, one.name, ready, one.ready_seconds)
@@ -278,7 +280,7 @@ class Stack:
         try:
             answer = self.ask(name, "/healthz", timeout=2)
         except httpx.TransportError as error:
-            return False, f"/healthz does not answer: {error}"
+            return False, f"/healthz cannot be reached: {error}"
         return (True, "") if answer.status_code == 200 else (False, _problem(answer))
 
     def _refuse_taken_ports(self) -> None:
@@ -317,12 +319,12 @@ def _problem(answer: httpx.Response) -> str:
     try:
         detail = answer.json()["detail"]
         stalled = [
-            f"{one['part']} has stalled since {one['since']}, waits for {one['waits_for']}"
+            f"{one['part']} has been stalled since {one['since']}: {one['waits_for']}"
             for one in detail.get("stalled", ())
         ]
         return "; ".join(stalled) or str(detail.get("problem", ""))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"/healthz answers with status {answer.status_code}"
+        return f"/healthz answered with status {answer.status_code}"
 
 
 def _known(name: str) -> str:

@@ -27,7 +27,7 @@ def main() -> None:
     _report("watching " + ", ".join(NAMES))
     ended.wait()
     watch.stop()
-    _report("watching no more")
+    _report("no longer watching")
 
 
 if __name__ == "__main__":

@@ -78,5 +78,7 @@ class Reject(Trigger):
             if tablet.type(name) in NUMBERS:
                 below = tablet.present(name) & (tablet.values(name) < self._min)
                 if below.any():
-                    raise ValueError(f"{name} is {tablet.values(name)[below][0]}, the least is {self._min}")
+                    raise ValueError(
+                        f"{name} is {tablet.values(name)[below][0]}, but must be at least {self._min}"
+                    )
         return True

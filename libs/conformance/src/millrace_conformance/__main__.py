@@ -39,7 +39,7 @@ class OnThisMachine:
     def _restart(self, service: str) -> None:
         try:
             if not self._stack.kill(service):
-                raise RuntimeError(f"{service} does not run in {self._stack.settings.data_dir}")
+                raise RuntimeError(f"{service} is not running in {self._stack.settings.data_dir}")
             self._stack.start(service)
         except MillraceError as error:
             raise RuntimeError(str(error)) from error
@@ -82,10 +82,16 @@ def _jobs(text: str) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     root = argparse.ArgumentParser(prog="millrace_conformance", description=__doc__)
-    root.add_argument("cases", nargs="+", type=Path, metavar="CASES", help="case files or folders of them")
-    root.add_argument("--jobs", type=_jobs, default=8, help="cases side by side (default: 8)")
     root.add_argument(
-        "--disputed", type=Path, help=f"cases that do not count: id, reason, seed (default: {DISPUTES})"
+        "cases", nargs="+", type=Path, metavar="CASES", help="case files, or folders that contain them"
+    )
+    root.add_argument(
+        "--jobs", type=_jobs, default=8, help="how many cases to run at the same time (default: 8)"
+    )
+    root.add_argument(
+        "--disputed",
+        type=Path,
+        help=f"file with the cases that do not count: id, reason, seed (default: {DISPUTES})",
     )
     return root
 

@@ -64,9 +64,9 @@ class Gateway:
             ) as response:
                 status, body = response.status, await response.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise Broken(f"the gateway does not answer: {type(error).__name__} {error}") from error
+            raise Broken(f"the gateway cannot be reached: {type(error).__name__} {error}") from error
         except ValueError as error:
-            raise Broken(f"the gateway answered with status {status} and no JSON") from error
+            raise Broken(f"the gateway answered with status {status}, but not with JSON") from error
         return read(status, body)
 
 
@@ -78,7 +78,9 @@ def _basic(login: Login) -> dict[str, str]:
 def read(status: int, body: Any) -> Answer:
     """The REST protocol's JSON as an answer; raises the same errors as :meth:`Gateway.execute`."""
     if not isinstance(body, dict) or not isinstance(body.get("code"), int):
-        raise Broken(f"the gateway answered with status {status} and no REST answer: {body!r:.200}")
+        raise Broken(
+            f"the gateway answered with status {status}, but not as the REST protocol says: {body!r:.200}"
+        )
     if body["code"] != 0:
         reason = f"{body.get('desc')} (code 0x{body['code']:04x})"
         raise Broken(reason) if body["code"] in _OURS else Refused(reason)

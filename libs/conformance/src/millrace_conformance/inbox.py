@@ -32,12 +32,12 @@ def events_of(message: Any) -> list[dict[str, Any]]:
     """The events of a message ``{messageId, timestamp, streams: [{streamName, events: […]}]}``, each with the
     name of its stream. :raises ValueError: if the message has another form."""
     if not isinstance(message["messageId"], str) or not isinstance(message["timestamp"], int):
-        raise ValueError("messageId must be a text and timestamp a number")
+        raise ValueError("messageId must be a string and timestamp a number")
     events = []
     for stream in message["streams"]:
         name = stream["streamName"]
         if not isinstance(name, str):
-            raise ValueError("streamName must be a text")
+            raise ValueError("streamName must be a string")
         for event in stream["events"]:
             if not isinstance(event, dict) or not isinstance(event.get("eventType"), str):
                 raise ValueError("an event must be an object with an eventType")
@@ -83,7 +83,7 @@ class Inboxes:
                 if message.type is WSMsgType.TEXT:
                     inbox.take(message.data)
                 elif message.type is WSMsgType.BINARY:
-                    inbox.faults.append("a message came as bytes, not as text")
+                    inbox.faults.append("a message arrived as bytes, not as text")
         finally:
             self._sockets.discard(socket)
         return socket

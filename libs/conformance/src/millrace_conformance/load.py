@@ -22,7 +22,7 @@ Reader = Callable[[Source, Where, Any], Any]
 def _text(source: Source, where: Where, raw: Any) -> str:
     if isinstance(raw, str) and raw.strip():
         return raw
-    raise source.bad(where, f"'{where[-1]}' must be a text that is not empty")
+    raise source.bad(where, f"'{where[-1]}' must be a string that is not empty")
 
 
 def _flag(source: Source, where: Where, raw: Any) -> bool:
@@ -62,7 +62,7 @@ def _text_or_texts(source: Source, where: Where, raw: Any) -> tuple[str, ...]:
 def _scalar(source: Source, where: Where, raw: Any) -> Any:
     if raw is None or isinstance(raw, str | int | float | bool):
         return raw
-    raise source.bad(where, f"{raw} is not a plain value: text (timestamps too) must be in quotes")
+    raise source.bad(where, f"{raw} is not a plain value: text (including timestamps) must be in quotes")
 
 
 def _row(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
@@ -74,7 +74,7 @@ def _row(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
 def _rows(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
     rows = _list(source, where, raw, _row)
     if len({len(row) for row in rows}) > 1:
-        raise source.bad(where, "the rows differ in their number of values")
+        raise source.bad(where, "the rows have different numbers of values")
     return rows
 
 
@@ -237,7 +237,7 @@ def _fields(source: Source, where: Where, raw: Any, keys: Mapping[str, Key], wha
         raise source.bad(where, f"{what} must be an object with {', '.join(keys)}")
     for key in raw:
         if key not in keys:
-            raise source.bad((*where, str(key)), f"{what} has no '{key}', only {', '.join(keys)}")
+            raise source.bad((*where, str(key)), f"{what} cannot have '{key}', only {', '.join(keys)}")
     for name, key in keys.items():
         if key.required and name not in raw:
             raise source.bad(where, f"{what} must have '{name}'")
@@ -248,11 +248,11 @@ def _fields(source: Source, where: Where, raw: Any, keys: Mapping[str, Key], wha
 
 def _step(source: Source, where: Where, raw: Any) -> Step:
     if not isinstance(raw, dict) or len(raw) != 1:
-        raise source.bad(where, f"a step must be one of {', '.join(KINDS)} with its content")
+        raise source.bad(where, f"a step must be one of {', '.join(KINDS)}, with its content")
     ((name, content),) = raw.items()
     place = (*where, str(name))
     if name not in KINDS:
-        raise source.bad(place, f"there is no step '{name}', only {', '.join(KINDS)}")
+        raise source.bad(place, f"there is no step '{name}': it must be one of {', '.join(KINDS)}")
     kind = KINDS[name]
     if kind.whole and not (kind.keys and isinstance(content, dict)):
         fields = {kind.whole.field: kind.whole.read(source, place, content)}
@@ -271,7 +271,7 @@ def read_case(path: Path, text: str) -> Case:
     if not _ID.fullmatch(case.id):
         raise source.bad(("id",), f"the id {case.id!r} is not in kebab case")
     if case.id != path.stem:
-        raise source.bad(("id",), f"the id {case.id!r} is not the file's name")
+        raise source.bad(("id",), f"the id {case.id!r} is not the name of the file")
     return case
 
 
@@ -300,10 +300,10 @@ def load(paths: Iterable[Path]) -> list[Case]:
             bad.append(error)
             continue
         except UnicodeDecodeError as error:
-            bad.append(BadCase(path, 1, f"no UTF-8 text: {error}"))
+            bad.append(BadCase(path, 1, f"the file is not valid UTF-8: {error}"))
             continue
         if case.id in cases and cases[case.id].path.resolve() != path.resolve():
-            bad.append(BadCase(path, 1, f"the id {case.id} is that of {cases[case.id].path} too"))
+            bad.append(BadCase(path, 1, f"the id {case.id} is also that of {cases[case.id].path}"))
         cases.setdefault(case.id, case)
     if bad:
         raise BadCases(bad)

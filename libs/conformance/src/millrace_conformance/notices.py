@@ -78,7 +78,7 @@ def judge(expected: Sequence[Event], came: Sequence[Event], complete: bool, bind
     assigned = _assign(expected, came, bindings)
     problems = []
     if complete and len(ours) > len(expected):
-        problems.append(f"{len(ours) - len(expected)} events more than expected came")
+        problems.append(f"{len(ours) - len(expected)} more events arrived than expected")
     if assigned is None:
         problems += _missing(expected, came, bindings)
     if problems:
@@ -92,11 +92,11 @@ def _may_be(name: str, came: object) -> bool:
 
 def _missing(expected: Sequence[Event], came: Sequence[Event], bindings: Bindings) -> list[str]:
     missing = [
-        f"no event came like {dict(event)}"
+        f"no event like {dict(event)} arrived"
         for event in expected
         if all(match_value(event, one, bindings) is None for one in came)
     ]
-    return missing or ["each expected event came, but not each its own, in this order"]
+    return missing or ["every expected event arrived, but not each one separately, in this order"]
 
 
 def _assign(expected: Sequence[Event], came: Sequence[Event], bindings: Bindings) -> Bindings | None:

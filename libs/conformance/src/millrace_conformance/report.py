@@ -61,7 +61,7 @@ def _failure(outcome: Outcome, failure: Failure) -> list[str]:
         *head,
         *(_block("sql", sql) if sql else []),
         *_block("expected", failure.expected),
-        *_block("came", failure.came),
+        *_block("got", failure.came),
     ]
 
 

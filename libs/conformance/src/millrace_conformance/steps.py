@@ -28,7 +28,7 @@ class Failed(Exception):
     """A step failed: what was expected, and what came."""
 
     def __init__(self, expected: str, came: str) -> None:
-        super().__init__(f"expected {expected}, came {came}")
+        super().__init__(f"expected {expected}, got {came}")
         self.expected, self.came = expected, came
 
 
@@ -80,7 +80,7 @@ async def play_step(play: Play, step: Step) -> None:
             await _notified(play, step)
         case model.Restart():
             play.restarted = True
-            await _from_outside(f"{step.service} runs again", play.outside.restart(step.service))
+            await _from_outside(f"{step.service} to run again", play.outside.restart(step.service))
         case model.Produce():
             await _produce(play, step)
         case _:
@@ -140,9 +140,7 @@ async def _stays(play: Play, step: model.Stays) -> None:
         await asyncio.sleep(min(1.0, left))
         if failed := await _compare(play, step):
             seconds = clock() - began
-            raise Failed(
-                f"for {step.during:g} s {failed.expected}", f"after {seconds:.1f} s of them {failed.came}"
-            )
+            raise Failed(f"for {step.during:g} s {failed.expected}", f"after {seconds:.1f} s: {failed.came}")
 
 
 def show_rows(rows: Sequence[Sequence[Any]], most: int = 30) -> str:
@@ -157,11 +155,11 @@ def show_rows(rows: Sequence[Sequence[Any]], most: int = 30) -> str:
 
 
 async def _refused(play: Play, step: model.Refused) -> None:
-    expected = f"a refusal of {step.sql.strip()}"
+    expected = f"this to be refused: {step.sql.strip()}"
     try:
         answer = await play.sql(step.sql, step.login)
     except Broken as error:
-        raise Failed(expected, f"no refusal but a failure: {error}") from error
+        raise Failed(expected, f"it was not refused, but failed: {error}") from error
     except Refused as error:
         if step.match is not None and not re.search(step.match, str(error)):
             raise Failed(f"a message that matches {step.match!r}", str(error)) from error
@@ -217,7 +215,7 @@ async def _notified(play: Play, step: model.Notifications) -> None:
         return notices.judge(step.events, came, step.complete, play.bindings)
 
     def complaint(found: notices.Verdict) -> Failed:
-        lines = [*found.problems, f"all that came, {len(play.inbox.events)} events:"]
+        lines = [*found.problems, f"all {len(play.inbox.events)} events that arrived:"]
         return Failed(expected, "\n".join(lines + [f"  {event}" for event in play.inbox.events[:50]]))
 
     async def attempt() -> Failed | None:

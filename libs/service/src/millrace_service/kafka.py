@@ -101,7 +101,7 @@ class KafkaSettings(BaseSettings):
     )
     kafka_mechanism: Mechanism = Field(
         default="PLAIN",
-        description="Kafka's sasl.mechanism. The broker that `millrace up` starts knows only PLAIN.",
+        description="Kafka's sasl.mechanism. The broker that `millrace up` starts supports only PLAIN.",
     )
     kafka_user: str = Field(default="millrace", description="Kafka user that services log in as, for SASL.")
     kafka_password: SecretStr = Field(
@@ -109,16 +109,16 @@ class KafkaSettings(BaseSettings):
     )
     kafka_password_file: str = Field(
         default="",
-        description="File that holds it; for the broker that `millrace up` starts `kafka-password` in "
-        "MILLRACE_DATA_DIR, made at the first start, when empty.",
+        description="File that contains it; when empty, for the broker that `millrace up` starts, "
+        "`kafka-password` in MILLRACE_DATA_DIR, which is created at the first start.",
     )
     kafka_ca: str = Field(
         default="",
-        description="PEM file of the authorities that clients trust for Kafka's certificate; those of the "
-        "machine when empty.",
+        description="PEM file of the authorities that clients trust for Kafka's certificate; when empty, "
+        "those of the machine.",
     )
     kafka_certificate: str = Field(
-        default="", description="PEM file of a certificate that clients show Kafka; none when empty."
+        default="", description="PEM file of a certificate that clients show Kafka; when empty, none."
     )
     kafka_key: str = Field(default="", description="PEM file (PKCS #8) of that certificate's key.")
 
@@ -128,7 +128,8 @@ class KafkaSettings(BaseSettings):
         that is unusable."""
         if bool(self.kafka_certificate) != bool(self.kafka_key):
             raise MillraceError(
-                ErrorCode.INVALID_VALUE, "MILLRACE_KAFKA_CERTIFICATE and MILLRACE_KAFKA_KEY: both, or neither"
+                ErrorCode.INVALID_VALUE,
+                "both MILLRACE_KAFKA_CERTIFICATE and MILLRACE_KAFKA_KEY must be set, or neither",
             )
         found = KafkaAccess(
             self.kafka_protocol, self.kafka_mechanism, self.kafka_user, "", self.kafka_ca,
@@ -143,6 +144,6 @@ class KafkaSettings(BaseSettings):
             return read_secret("MILLRACE_KAFKA_PASSWORD_FILE", self.kafka_password_file)
         raise MillraceError(
             ErrorCode.INVALID_VALUE,
-            f"MILLRACE_KAFKA_PROTOCOL = {self.kafka_protocol}: clients then need a password: set "
+            f"MILLRACE_KAFKA_PROTOCOL = {self.kafka_protocol} requires a password of the clients: set "
             "MILLRACE_KAFKA_PASSWORD_FILE",
         )

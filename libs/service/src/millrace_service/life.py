@@ -145,7 +145,7 @@ class Life:
             while not self.work.stopping.is_set():
                 self.work.step()
                 if self._trouble is not None and self._over():
-                    self._logger.info("well again", thread=self.name, after=self._trouble.why)
+                    self._logger.info("has recovered", thread=self.name, after=self._trouble.why)
                     self._trouble = None
         finally:
             self.work.end()
@@ -160,12 +160,14 @@ class Life:
         self._trouble = Trouble(time.time() if before is None else before.since, str(error))
         if news:
             self._logged_at = now
-            self._logger.warning("begins anew", thread=self.name, code=error.code.name, reason=str(error))
+            self._logger.warning(
+                "is starting again", thread=self.name, code=error.code.name, reason=str(error)
+            )
 
     def _end(self, error: Exception) -> None:
         if self.work.stopping.is_set():
-            self._logger.warning("failed while it stopped", thread=self.name, reason=str(error))
+            self._logger.warning("failed while stopping", thread=self.name, reason=str(error))
             return
         self.failed = True
-        self._logger.error("cannot go on: the process ends", thread=self.name, exc_info=error)
+        self._logger.error("cannot continue: the process ends", thread=self.name, exc_info=error)
         self._on_end()

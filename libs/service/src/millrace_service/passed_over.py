@@ -13,7 +13,7 @@ from millrace_core.wire.topics import WAL_PREFIX
 
 PASSED_OVER = Counter(
     "millrace_passed_over",
-    "Messages passed over because they could not be understood, by topic and error code.",
+    "Messages skipped because they could not be understood, by topic and error code.",
     ["topic", "cause"],
 )
 
@@ -39,7 +39,7 @@ def passed_over(logger: FilteringBoundLogger) -> Callable[[LogPlace, MillraceErr
             return
         PASSED_OVER.labels(place.topic, error.code.name).inc()
         logger.error(
-            "a message was passed over", topic=place.topic, partition=place.partition, offset=place.offset,
+            "a message was skipped", topic=place.topic, partition=place.partition, offset=place.offset,
             code=error.code.name, cause=error.message[:500],
         )  # fmt: skip
 

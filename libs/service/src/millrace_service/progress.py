@@ -33,7 +33,7 @@ class Stall:
     waits_for: str
 
     def __str__(self) -> str:
-        return f"{self.part} has stalled since {instant(self.since)}, waits for {self.waits_for}"
+        return f"{self.part} has been stalled since {instant(self.since)}: {self.waits_for}"
 
     def to_wire(self) -> dict[str, str]:
         """The stall as ``/healthz`` shows it."""
@@ -169,6 +169,5 @@ def behind(topic: str, ends: Mapping[int, int], positions: Mapping[int, int]) ->
         return ""
     first = min(waiting)
     records = sum(waiting.values())
-    return f"{records} record{'s' * (records > 1)} of topic {topic} behind offset {positions[first]} " + (
-        f"of partition {first}"
-    )
+    what = f"1 record of topic {topic} is" if records == 1 else f"{records} records of topic {topic} are"
+    return f"{what} waiting, from offset {positions[first]} of partition {first} on"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -37,7 +37,7 @@ def _switch(value: object) -> object:
 
 Port = Annotated[int, Field(ge=1, le=65535, title="a port")]
 Url = Annotated[str, Field(title="an address such as http://127.0.0.1:6041")]
-Heap = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgKMG]$", title="a size of a Java heap, such as 512m or 2g")]
+Heap = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgKMG]$", title="a Java heap size, such as 512m or 2g")]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 
 
@@ -70,28 +70,30 @@ class Addresses(KafkaSettings):
     trigger_port: Port = Field(default=6071, description="Port of trigger-svc.")
     service_token: SecretStr = Field(
         default=SecretStr(""),
-        description="What services show each other (docs/SECURITY.md); when empty, the one in the file.",
+        description="Secret that services show each other (docs/SECURITY.md); when empty, the one in the "
+        "file.",
     )
     service_token_file: str = Field(
         default="",
-        description="File that holds it; `service-token` in MILLRACE_DATA_DIR, made at the first start, when "
-        "empty.",
+        description="File that contains it; when empty, `service-token` in MILLRACE_DATA_DIR, which is "
+        "created at the first start.",
     )
     notify_allow: str = Field(
         default="",
         title="networks, such as 10.0.0.0/8, ::1/128",
-        description="Networks that addresses of NOTIFY may lie in though they are private, loopback or "
-        "link-local; when empty none, in a stack that `millrace up` starts loopback and private ones.",
+        description="Networks that addresses of NOTIFY may be in although they are private, loopback or "
+        "link-local; when empty, none, and in a stack that `millrace up` starts, loopback and private "
+        "ones.",
     )
     tls_certificate: str = Field(
         default="",
         description="PEM file of the certificate, and of those between it and its authority, with which all "
-        "services answer by https and wss; plain when empty.",
+        "services answer over https and wss; when empty, they do not use TLS.",
     )
     tls_key: str = Field(default="", description="PEM file of the certificate's key.")
     tls_ca: str = Field(
         default="",
-        description="PEM file of more authorities that services, the command line and the conformance "
+        description="PEM file of additional authorities that services, the command line and the conformance "
         "runner trust when they talk to services.",
     )
 
@@ -120,7 +122,7 @@ class Addresses(KafkaSettings):
     @model_validator(mode="after")
     def _whole_pair(self) -> Self:
         if bool(self.tls_certificate) != bool(self.tls_key):
-            raise ValueError("MILLRACE_TLS_CERTIFICATE and MILLRACE_TLS_KEY: both, or neither")
+            raise ValueError("both MILLRACE_TLS_CERTIFICATE and MILLRACE_TLS_KEY must be set, or neither")
         return self
 
     @field_validator("notify_networks", "notify_allow", check_fields=False)
@@ -138,27 +140,32 @@ class ServiceSettings(Addresses):
 
     host: str = Field(default="127.0.0.1", description="Address that the services listen on.")
     gateway_url: Url = Field(
-        default="", description="Where others reach api-gateway; from host and port when empty."
+        default="",
+        description="Address at which others reach api-gateway; when empty, made from its host and port.",
     )
     calc_url: Url = Field(
-        default="", description="Where others reach calc-svc; from host and port when empty."
+        default="",
+        description="Address at which others reach calc-svc; when empty, made from its host and port.",
     )
     notify_url: Url = Field(
-        default="", description="Where others reach notify-svc; from host and port when empty."
+        default="",
+        description="Address at which others reach notify-svc; when empty, made from its host and port.",
     )
     trigger_url: Url = Field(
-        default="", description="Where others reach trigger-svc; from host and port when empty."
+        default="",
+        description="Address at which others reach trigger-svc; when empty, made from its host and port.",
     )
     notify_networks: str = Field(
         default="",
         title="networks, such as 10.0.0.0/8, ::1/128",
-        description="Networks that addresses of NOTIFY may lie in; any when empty.",
+        description="Networks that addresses of NOTIFY may be in; when empty, any.",
     )
     slots: int = Field(
         default=8,
         ge=1,
         le=4096,
-        description="Virtual partitions of trigger state. Fixed once a deployment has state.",
+        description="Number of slots, into which the trigger's work is divided. It cannot be changed once a "
+        "deployment has state.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The lowest severity that is logged."
@@ -167,26 +174,26 @@ class ServiceSettings(Addresses):
         default=30,
         gt=0,
         le=3600,
-        description="What has not moved for this long, although something waits for it, is stalled: the "
-        "service is not ready, and SHOW STREAMS says so.",
+        description="After how many seconds without progress a part that has work counts as stalled: its "
+        "service is then not ready, and SHOW STREAMS says so.",
     )
     trace: float = Field(
         default=0,
         ge=0,
         le=1,
-        description="The share of messages with rows whose way is traced (docs/TRACING.md); 0: tracing is "
-        "off, 1: all are.",
+        description="Share of the messages with rows that are traced (docs/TRACING.md); 0: tracing is off, "
+        "1: all are traced.",
     )
     trace_endpoint: Url = Field(
         default="",
-        description="Where spans go, by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; when empty, "
-        "to files in `traces` below MILLRACE_DATA_DIR.",
+        description="Where spans are sent, by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; when "
+        "empty, they are written to files in `traces` below MILLRACE_DATA_DIR.",
     )
     stop_seconds: float = Field(
         default=10,
         ge=0,
         le=300,
-        description="How long a stop waits for requests and work under way, in seconds.",
+        description="How long a stop waits for requests and work in progress, in seconds.",
     )
 
     @model_validator(mode="before")
@@ -253,8 +260,8 @@ def variable_of(name: str) -> str:
 def wanted(field: FieldInfo) -> str:
     """The allowed values of a setting: ``a port from 1 to 65535``; empty for any text. The noun is
     the field's title."""
-    if choices := get_args(field.annotation):
-        return _either([str(choice) for choice in choices])
+    if get_origin(field.annotation) is Literal:
+        return _either([str(choice) for choice in get_args(field.annotation)])
     if field.annotation is bool:
         return "0 or 1"
     noun = {int: "a whole number", float: "a number"}.get(field.annotation or str)
@@ -293,7 +300,7 @@ def _fault(kind: type[BaseSettings], error: Any) -> str:
 
 def settings_table(kind: type[BaseSettings], base: type[BaseSettings] | None = None) -> str:
     """The settings of ``kind``, without those of ``base``, as a Markdown table."""
-    lines = ["| variable | default | what it may be | meaning |", "|---|---|---|---|"]
+    lines = ["| variable | default | allowed values | meaning |", "|---|---|---|---|"]
     for name, field in kind.model_fields.items():
         if base is None or name not in base.model_fields:
             cells = [f"`{variable_of(name)}`", _default(field.default), wanted(field)]
@@ -304,5 +311,5 @@ def settings_table(kind: type[BaseSettings], base: type[BaseSettings] | None = N
 def _default(value: object) -> str:
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
-    text = str(int(value) if isinstance(value, bool) else value)
+    text = "" if value is None else str(int(value) if isinstance(value, bool) else value)
     return f"`{text}`" if text else ""

@@ -12,7 +12,7 @@ def turn_of(arguments: Sequence[str]) -> Path | None:
     start. ``arguments``: those of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument(
-        "--stand-by", type=Path, metavar="FIFO", help="start, and serve once something is written there"
+        "--stand-by", type=Path, metavar="FIFO", help="start, but serve only once something is written there"
     )
     found: Path | None = parser.parse_args(arguments).stand_by
     return found

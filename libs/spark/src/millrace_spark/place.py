@@ -18,7 +18,7 @@ from millrace_service import ServiceSettings, Switch
 
 LOCAL = "local"
 MASTERS = "local, local[N], spark://…, k8s://… or yarn"
-FILES = "a folder of this machine, such as file:///srv/millrace"
+FILES = "a folder on this machine, such as file:///srv/millrace"
 
 
 class SparkSettings(ServiceSettings):
@@ -27,8 +27,8 @@ class SparkSettings(ServiceSettings):
     spark_master: str = Field(
         LOCAL,
         title=MASTERS,
-        description="Where Spark computes; local: in threads of each service's own process, as many as it "
-        "says itself.",
+        description="Where Spark computes; local: in threads of each service's own process, whose number the "
+        "service chooses.",
     )
     spark_driver_host: str = Field(
         "127.0.0.1", description="Address at which Spark's executors reach its drivers."
@@ -36,26 +36,26 @@ class SparkSettings(ServiceSettings):
     spark_driver_bind_address: str = Field("127.0.0.1", description="Address that Spark's drivers listen on.")
     spark_driver_jars: str = Field(
         "",
-        description="Jars on the drivers' class path, separated by the path separator; those of Spark's "
-        "Kafka connector under MILLRACE_JARS_DIR when empty.",
+        description="Jars on the drivers' class path, separated by the path separator; when empty, those of "
+        "Spark's Kafka connector in MILLRACE_JARS_DIR.",
     )
     spark_executor_jars: str = Field(
-        "", description="The same on executors, as these see them; the drivers' when empty."
+        "", description="The same on executors, with the paths that these see; when empty, the drivers' jars."
     )
     spark_executor_python: str = Field(
-        "", description="Python that executors run; the services' own when empty."
+        "", description="Python that executors run; when empty, the services' own."
     )
     spark_class_archive: Switch = Field(
         True,
         description="Whether Spark's JVMs start from an archive of their classes, in `classes` below "
-        "MILLRACE_JARS_DIR. It is made a minute after the first start that finds none, and takes some 170 MB "
-        "for each of the two services.",
+        "MILLRACE_JARS_DIR. It is created a minute after the first start that finds none, and takes "
+        "about 170 MB for each of the two services.",
     )
     files: str = Field(
         "",
         title=FILES,
-        description="URI of the folder for tables, slots' states and checkpoints; MILLRACE_DATA_DIR when "
-        "empty.",
+        description="URI of the folder for tables, slots' states and checkpoints; when empty, "
+        "MILLRACE_DATA_DIR.",
     )
 
     @field_validator("spark_master")

@@ -18,5 +18,6 @@ def require_spark(what: str, version: str = pyspark.__version__) -> None:
     if version != KNOWN and not version.startswith(f"{KNOWN}."):
         raise MillraceError(
             ErrorCode.UNAVAILABLE,
-            f"{what} relies on the insides of Spark {KNOWN}, and this is {version}: install pyspark {KNOWN}",
+            f"{what} relies on the internals of Spark {KNOWN}, but version {version} is installed: install "
+            f"pyspark {KNOWN}",
         )

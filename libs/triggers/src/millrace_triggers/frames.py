@@ -139,7 +139,7 @@ class Channel:
         until = None if seconds is None else time.monotonic() + seconds
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, until))
         if length > MOST:
-            raise ValueError(f"a frame of {length} bytes")
+            raise ValueError(f"a frame of {length} bytes is too large")
         return self._decoder.decode(self._exactly(length, until))
 
     def _exactly(self, count: int, until: float | None) -> bytes:

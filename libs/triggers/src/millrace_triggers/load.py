@@ -28,12 +28,15 @@ def load_class(folder: Path, file: Path | None, class_name: str) -> type:
         raise NoClass(f"{module_name} in {root.name} has no class {name}")
     if found.__module__ == module_name or _below(root, sys.modules.get(found.__module__)):
         return found
-    raise NoClass(f"{class_name} is of {found.__module__}, which is not in {root.name}")
+    raise NoClass(f"{class_name} comes from {found.__module__}, which is not in {root.name}")
 
 
 def _from_path(root: Path, name: str) -> ModuleType:
     if root.is_file() and root.suffix not in _ARCHIVES:
-        raise NoClass(f"{root.name} is neither a module nor an archive: .py, .zip or .whl")
+        raise NoClass(
+            f"{root.name} is neither a module nor an archive of modules: its name must end in .py, "
+            ".zip or .whl"
+        )
     if not root.exists():
         raise NoClass(f"{root} does not exist")
     sys.path.insert(0, str(root))
@@ -45,7 +48,7 @@ def _from_path(root: Path, name: str) -> ModuleType:
             raise NoClass(f"there is no module {name} in {root}") from None
         raise
     if not _below(root, module):
-        raise NoClass(f"the module {name} is not in {root}: classes come from there alone")
+        raise NoClass(f"the module {name} is not in {root}: classes are loaded only from there")
     return module
 
 

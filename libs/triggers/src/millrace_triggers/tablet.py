@@ -96,14 +96,14 @@ class Tablet:
         :raises ValueError: for times that are not integers, or not as many as the values.
         """
         if not isinstance(path, str) or not 0 < len(path) <= LONGEST_PATH:
-            raise ValueError(f"{path!r:.64} is not a path of a series")
+            raise ValueError(f"{path!r:.64} is not the path of a series")
         some, cells = _listed(times), _listed(values)
         if len(some) != len(cells):
-            raise ValueError(f"{path}: {len(some)} times and {len(cells)} values")
+            raise ValueError(f"{path}: there are {len(some)} times, but {len(cells)} values")
         try:
             self.writes.append(Write(path, [operator.index(time) for time in some], cells))
         except TypeError:
-            raise ValueError(f"{path}: times are integers, milliseconds since the epoch") from None
+            raise ValueError(f"{path}: times must be integers, milliseconds since the epoch") from None
 
 
 def _listed(given: Any) -> list[Any]:

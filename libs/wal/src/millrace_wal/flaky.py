@@ -26,7 +26,7 @@ class InjectedFault(Enum):
     BEFORE = "fails before it has taken effect"
     AFTER = "fails after it has taken effect"
     HALF = "fails after half of it has taken effect"
-    ENDED = "works, and the client is followed by a new one: a group's begins where commits stand"
+    ENDED = "works, and a new client takes over: that of a group begins at the committed offsets"
     KILLED_BEFORE = "the process is killed before it has taken effect"
     KILLED_AFTER = "the process is killed after it has taken effect"
 
@@ -83,7 +83,7 @@ class FlakyLog(Closing):
         if fault is InjectedFault.KILLED_AFTER:
             self._kill(doing)
         if fault in (InjectedFault.AFTER, InjectedFault.HALF):
-            raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
+            raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer")
         if fault is InjectedFault.ENDED:
             ended()
         return found
@@ -92,7 +92,7 @@ class FlakyLog(Closing):
         """One call that fails as a whole or not at all, like a poll, which then stands where it stood."""
         fault = self._next(doing)
         if fault in (InjectedFault.AFTER, InjectedFault.HALF):
-            raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
+            raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer")
         found = effect()
         if fault is InjectedFault.KILLED_AFTER:
             self._kill(doing)

@@ -27,8 +27,8 @@ class Gap(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.offsets} offsets of topic {self.topic}, partition {self.partition}, were gone before "
-            f"they were read: {self.first} to {self.end - 1}"
+            f"{self.offsets} offsets of topic {self.topic}, partition {self.partition}, were deleted "
+            f"before they were read: {self.first} to {self.end - 1}"
         )
 
 

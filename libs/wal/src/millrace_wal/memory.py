@@ -70,7 +70,7 @@ class MemoryLog(Closing):
                 if len(message.key or b"") + len(message.value or b"") > MAX_MESSAGE_BYTES:
                     raise MillraceError(
                         ErrorCode.TOO_LARGE,
-                        f"append to topic {message.topic}: a message of more than {MAX_MESSAGE_BYTES} bytes",
+                        f"append to topic {message.topic}: a message has more than {MAX_MESSAGE_BYTES} bytes",
                     )
                 self._partitions(message.topic, "append")
             places = [self._append(message) for message in messages]
@@ -124,7 +124,7 @@ class MemoryLog(Closing):
 
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
         with self.changed:
-            parts = self._partitions(topic, "ask for times")
+            parts = self._partitions(topic, "look up times")
             begins = self.begin_offsets(topic)
             return {
                 p: next((r.offset for r in part if r.timestamp >= at and r.offset >= begins[p]), len(part))
@@ -142,12 +142,12 @@ class MemoryLog(Closing):
 
     def begin_offsets(self, topic: str) -> dict[int, int]:
         with self.changed:
-            zeros = dict.fromkeys(range(len(self._partitions(topic, "ask for offsets"))), 0)
+            zeros = dict.fromkeys(range(len(self._partitions(topic, "read offsets"))), 0)
             return zeros | self._begins.get(topic, {})
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         with self.changed:
-            return {i: len(p) for i, p in enumerate(self._partitions(topic, "ask for offsets"))}
+            return {i: len(p) for i, p in enumerate(self._partitions(topic, "read offsets"))}
 
     def ends_of(self, topics: Collection[str]) -> Positions:
         with self.changed:

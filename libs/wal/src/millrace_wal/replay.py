@@ -33,7 +33,7 @@ def replay(
             elif time.monotonic() - last > stall:
                 raise MillraceError(
                     ErrorCode.TIMEOUT,
-                    f"topic {topic}: nothing came for {stall:g} s before its end was reached",
+                    f"topic {topic}: no record arrived for {stall:g} s before its end was reached",
                 )
             # the end may move on meanwhile; later records are for the reader that follows
             yield from (record for record in records if record.offset < ends.get(record.partition, 0))

@@ -29,9 +29,10 @@ _HEAD = struct.Struct("<4sBHHqqI")
 Positions = dict[str, dict[int, int]]
 """Topic -> partition -> the first offset that was not evaluated."""
 BEGIN_ANEW = (
-    "restore the folder {folder} from a copy that was made while trigger-svc stood still, or move it away "
-    "and let trigger-svc begin anew: it reads the topics from their first kept offsets, closed windows come "
-    "again under their ids, and RECALCULATE STREAM treats what is older than the topics"
+    "restore the folder {folder} from a copy that was made while trigger-svc was stopped, or move it away "
+    "and let trigger-svc start afresh: it then reads the topics from their first kept offsets, closed "
+    "windows are triggered again with the same ids, and RECALCULATE STREAM covers what is older than the "
+    "topics"
 )
 
 
@@ -118,14 +119,14 @@ class SlotStates:
         if not found.startswith(_MAGIC):
             return self._headless(path, slot, found)
         if len(found) < _HEAD.size:
-            raise self._error(f"{path} is damaged: {len(found)} bytes")
+            raise self._error(f"{path} is damaged: it has only {len(found)} bytes")
         _, version, slots, number, batch, length, crc = _HEAD.unpack_from(found)
         if version != _VERSION:
-            raise self._error(f"{path} has version {version}, this Millrace reads version {_VERSION}")
+            raise self._error(f"{path} has version {version}, but this Millrace reads version {_VERSION}")
         state = found[_HEAD.size :]
         if len(state) != length or zlib.crc32(state) != crc or (number, batch) != (slot, generation):
             raise self._error(
-                f"{path} is damaged: {len(state)} of {length} bytes, or not those that were written"
+                f"{path} is damaged: it has {len(state)} of {length} bytes, or not those that were written"
             )
         if slots != self._slots:
             raise self._other_number(slots)
@@ -140,7 +141,7 @@ class SlotStates:
         if slots != self._slots:
             raise self._other_number(slots)
         if number != slot:
-            raise self._error(f"{path} is the state of slot {number}, not {slot}")
+            raise self._error(f"{path} is the state of slot {number}, not of slot {slot}")
         return found
 
     def _unlisted(self) -> Generation:
@@ -200,8 +201,8 @@ class SlotStates:
 
     def _other_number(self, slots: int | str) -> StateError:
         return StateError(
-            f"MILLRACE_SLOTS is {self._slots}, but the states in {self._folder} are of {slots} slots, and "
-            "their number is a part of them: set it to what it was, or "
+            f"MILLRACE_SLOTS is {self._slots}, but the states in {self._folder} were written for {slots} "
+            "slots, and this number cannot be changed: set it back to what it was, or "
             f"{BEGIN_ANEW.format(folder=self._folder.parent)}"
         )
 

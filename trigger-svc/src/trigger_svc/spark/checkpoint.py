@@ -27,7 +27,7 @@ def ends_behind(checkpoint: Path, batch: int) -> Positions:
 
     :raises MillraceError: INTERNAL if Spark's file cannot be understood.
     """
-    require_spark("what reads the trigger query's offsets")
+    require_spark("reading the trigger query's offsets")
     path = checkpoint / "offsets" / str(batch)
     try:
         lines = path.read_text().splitlines()
@@ -35,7 +35,7 @@ def ends_behind(checkpoint: Path, batch: int) -> Positions:
             return msgspec.json.decode(lines[2], type=Positions)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError):
         pass
-    raise MillraceError(ErrorCode.INTERNAL, f"{path} does not hold the offsets of a micro-batch")
+    raise MillraceError(ErrorCode.INTERNAL, f"{path} does not contain the offsets of a micro-batch")
 
 
 def taken_over(checkpoint: Path, batch: int) -> Positions:

@@ -57,7 +57,9 @@ def start_session(settings: TriggerSettings) -> SparkSession:
     """Start Spark; :raises MillraceError: UNAVAILABLE if the connector's jars are not there."""
     if not settings.driver_jars:
         raise MillraceError(
-            ErrorCode.UNAVAILABLE, f"no jars of Spark's Kafka connector in {settings.jars_dir / 'spark'}"
+            ErrorCode.UNAVAILABLE,
+            f"the jars of Spark's Kafka connector are missing from {settings.jars_dir / 'spark'}: "
+            "run `make jars`",
         )
     # the session's scratch files go under the data folder, whose disk is meant for that
     scratch = settings.data_dir.absolute() / "spark-trigger"

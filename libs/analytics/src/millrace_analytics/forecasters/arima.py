@@ -55,6 +55,6 @@ class Arima:
                 )  # fmt: skip
                 values, bounds = model.predict(rows, return_conf_int=True, alpha=1 - confidence)
             except ValueError as error:
-                raise AnalysisError(f"arima: no model fits: {error}") from error
+                raise AnalysisError(f"arima: no model could be fitted: {error}") from error
         spread = float(np.mean(np.square(model.resid())))
         return Forecast(np.asarray(values), np.asarray(bounds[:, 0]), np.asarray(bounds[:, 1]), spread)

@@ -84,11 +84,14 @@ def _stored(rest: Rest) -> dict[str, int]:
 
 
 def _lag(rest: Rest) -> str:
-    return f"of {_written(rest)} windows that were found {_stored(rest)} can be read; see `millrace logs`"
+    return (
+        f"only {_stored(rest)} of the {_written(rest)} windows that were found can be read; see `millrace "
+        "logs`"
+    )
 
 
 def _state(rest: Rest) -> str:
-    return f"not all of {FORTNIGHTS} fortnights were analysed: {_calculated(rest)}; see `millrace logs`"
+    return f"not all {FORTNIGHTS} fortnights were analysed: {_calculated(rest)}; see `millrace logs`"
 
 
 def _windows(rest: Rest, name: str) -> list[Span]:
@@ -119,7 +122,7 @@ def _draw(file: Path, readings: Sequence[Reading], labels: Sequence[Span], found
     picture.write_png(file, readings, *shown)
     width = min(console.out.width, 110)
     console.out.print(Text(picture.for_terminal(readings, shown[1], width)))
-    console.out.print(f"as a picture: {file}", soft_wrap=True)
+    console.out.print(f"saved as a picture: {file}", soft_wrap=True)
 
 
 def _words(span: Span) -> str:

@@ -51,11 +51,11 @@ def differences(expected: Mapping[Key, Day], found: Iterable[tuple[Key, Day]]) -
     seen: set[Key] = set()
     for key, day in found:
         if key in seen:
-            lines.append(f"{_name(key)}: came twice")
+            lines.append(f"{_name(key)}: appears twice")
         elif key not in expected:
             lines.append(f"{_name(key)}: not in the data")
         elif not all(map(_close, day, expected[key])):
-            lines.append(f"{_name(key)}: Millrace has {tuple(day)}, DuckDB {tuple(expected[key])}")
+            lines.append(f"{_name(key)}: Millrace has {tuple(day)}, DuckDB has {tuple(expected[key])}")
         seen.add(key)
     return lines + [f"{_name(key)}: missing" for key in expected if key not in seen]
 

@@ -34,7 +34,7 @@ def path(city: str) -> Path:
         if file.is_file():
             return file
     raise MillraceError(
-        ErrorCode.UNAVAILABLE, f"the package vega_datasets with {CITIES[city]} is not installed"
+        ErrorCode.UNAVAILABLE, f"the package vega_datasets, which contains {CITIES[city]}, is not installed"
     )
 
 

@@ -66,7 +66,7 @@ def _run(rest: Rest, listener: Listener, broker: Mapping[str, str]) -> int:
     closed, still_open = check.daily({city: data.path(city) for city in data.CITIES})
     say("\n[bold]Tables and streams[/bold]")
     prepare(rest, listener.url)
-    say("\n[bold]Rows through Kafka, results as they come[/bold]")
+    say("\n[bold]Rows through Kafka, results as they arrive[/bold]")
     per_city = {city: data.read(data.path(city)) for city in data.CITIES}
     rows, began = write(broker, wal_topic(DB, "temps"), per_city), time.monotonic()
     _wait_for_results(rest, listener, len(closed))
@@ -104,13 +104,13 @@ def swing_differences(expected: dict[Key, Day], events: Sequence[Event]) -> list
         result = event.get("result", {})
         key = (str(result.get("place")), int(event["windowStart"]))
         if key in got:
-            lines.append(f"notification of {key}: came twice")
+            lines.append(f"notification of {key}: received twice")
         got[key] = float(result.get("swing", math.nan))
     for key in expected.keys() | got.keys():
         want = expected[key].high - expected[key].low if key in expected else None
         have = got.get(key)
         if want is None or have is None or not math.isclose(want, have, abs_tol=1e-9):
-            lines.append(f"notification of {key}: swing {have}, DuckDB {want}")
+            lines.append(f"notification of {key}: the swing is {have}, DuckDB has {want}")
     return lines
 
 
@@ -146,7 +146,9 @@ def _wait_for_results(rest: Rest, listener: Listener, days: int) -> None:
                 bar.update(tasks[name], completed=count)
             return all(count >= days for count in counts.values())
 
-        wait(done, RESULT_SECONDS, lambda: f"not all of {days} days came; see `millrace logs`")
+        wait(
+            done, RESULT_SECONDS, lambda: f"the results of {days} days are not complete; see `millrace logs`"
+        )
 
 
 def _show_event(number: int, event: Event) -> None:
@@ -179,10 +181,10 @@ def _show_verdict(wrong: Sequence[str], days: int, still_open: Sequence[Key]) ->
     console.out.print(f"Not compared: each city's last day, whose window is still open ({last}).")
     if not wrong:
         console.out.print(
-            f"All {days} daily figures and {days} notifications are the same by DuckDB.", style="green"
+            f"All {days} daily figures and {days} notifications match those of DuckDB.", style="green"
         )
         return
-    console.out.print(f"{len(wrong)} differences to DuckDB:", style="red")
+    console.out.print(f"{len(wrong)} differences from DuckDB:", style="red")
     for line in wrong[:20]:
         console.out.print(Text(f"  {line}"), soft_wrap=True)
 

@@ -53,7 +53,7 @@ def wait(done: Callable[[], bool], seconds: float, state: Callable[[], str]) -> 
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
-            raise MillraceError(ErrorCode.TIMEOUT, f"after {seconds:g} s {state()}")
+            raise MillraceError(ErrorCode.TIMEOUT, f"timed out after {seconds:g} s: {state()}")
         time.sleep(0.2)
 
 

@@ -110,7 +110,7 @@ class Supervisor:
             pause, cause = self._pauses.after(crashes), processes.last_words(self._place, name)
             if crashes == 1 and self._following is not None and self._following.has_next(name):
                 pause = 0.0
-            self._say(f"{name} has ended unexpectedly, it starts again in {pause:g} s: {cause}")
+            self._say(f"{name} ended unexpectedly and will be restarted in {pause:g} s: {cause}")
             if self._stop.wait(pause):
                 return
             if processes.crashed(self._place, name):  # else somebody else has dealt with it
@@ -123,7 +123,7 @@ class Supervisor:
         try:
             self._following.keep_next(name)
         except Exception as error:  # it is missed only if the part crashes, which then starts afresh
-            self._say(f"the next {name} did not start: {error}")
+            self._say(f"the standby {name} did not start: {error}")
 
     def _start_again(self, name: str, cause: str) -> None:
         with self._lock:
@@ -132,7 +132,7 @@ class Supervisor:
             self._write()
         try:
             self._start(name)
-            self._say(f"{name} runs again")
+            self._say(f"{name} is running again")
         except Exception as error:  # whatever it is, the next attempt may succeed
             self._say(f"{name} did not start: {error}")
 

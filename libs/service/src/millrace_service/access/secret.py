@@ -39,7 +39,8 @@ def kept_secret(file: Path, what: str) -> str:
     except OSError as error:
         raise MillraceError(ErrorCode.INVALID_VALUE, f"{file}: {_why(error)}") from error
     raise MillraceError(
-        ErrorCode.INVALID_VALUE, f"{file}: others may read the {what}: remove it, or chmod 600 it"
+        ErrorCode.INVALID_VALUE,
+        f"{file}: other users may read the {what}: remove the file, or run chmod 600 on it",
     )
 
 

@@ -29,7 +29,7 @@ class ServiceToken:
         if not _TOKEN.fullmatch(text):
             raise MillraceError(
                 ErrorCode.INVALID_VALUE,
-                "the service token must have 16 to 512 letters, digits or characters of ._~+/=-",
+                "the service token must consist of 16 to 512 letters, digits and characters of ._~+/=-",
             )
         self._expected = f"Bearer {text}".encode()
 

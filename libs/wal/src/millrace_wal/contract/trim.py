@@ -61,7 +61,7 @@ class TrimContract:
         gaps.begin(name, {0: 15})
         with log.reader({name: {0: 17}}) as reader:  # type: ignore[attr-defined]
             assert gaps.take(read(reader, 3)) == [], "passed over, but not gone"
-        gone = "11 offsets of topic x, partition 2, were gone before they were read: 3 to 13"
+        gone = "11 offsets of topic x, partition 2, were deleted before they were read: 3 to 13"
         assert str(Gap("x", 2, 3, 14)) == gone
 
     def test_a_gap_is_noticed_by_a_group_behind_its_commit(self, log: Log) -> None:

@@ -67,7 +67,7 @@ class _Followed(Generic[Client]):
                 self._strikes.forget()
                 if len(self._former) == _KEPT:
                     return
-                self._logger.warning("ask: this client is done, a new one follows: %s", error)
+                self._logger.warning("ask: this client cannot be used any more and is replaced: %s", error)
                 if self._keep:
                     self._former.append(self.client)
                 self.client = self._make()
@@ -110,7 +110,7 @@ class KafkaLog(Closing):
             if len(message.key or b"") + len(message.value or b"") > MAX_MESSAGE_BYTES:
                 raise MillraceError(
                     ErrorCode.TOO_LARGE,
-                    f"append to topic {message.topic}: a message of more than {MAX_MESSAGE_BYTES} bytes",
+                    f"append to topic {message.topic}: a message has more than {MAX_MESSAGE_BYTES} bytes",
                 )
         return self._working_appender().append(messages, timeout)
 
@@ -164,7 +164,7 @@ class KafkaLog(Closing):
         if found.error is not None:
             if found.error.code() in MISSING:
                 return {}
-            raise kafka_error(found.error, f"ask for the commits of group {group}")
+            raise kafka_error(found.error, f"read the commits of group {group}")
         # the admin client is not used here: if a connection breaks while it asks who coordinates a group,
         # librdkafka ends the process (pull request 5397)
         client = Consumer(
@@ -177,7 +177,7 @@ class KafkaLog(Closing):
                     raise KafkaException(place.error)
             return {place.partition: place.offset for place in places if place.offset >= 0}
         except KafkaException as error:
-            raise kafka_error(error, f"ask for the commits of group {group}") from error
+            raise kafka_error(error, f"read the commits of group {group}") from error
         finally:
             client.close()
 
@@ -213,7 +213,9 @@ class KafkaLog(Closing):
             if not odd:
                 return
             if time.monotonic() > until:
-                raise MillraceError(ErrorCode.TIMEOUT, f"{verb} topic {odd[0]}: not done after {_CREATE:g} s")
+                raise MillraceError(
+                    ErrorCode.TIMEOUT, f"{verb} topic {odd[0]}: not finished after {_CREATE:g} s"
+                )
             time.sleep(0.01)
 
     def topics(self, prefix: str = "") -> list[str]:
@@ -234,7 +236,7 @@ class KafkaLog(Closing):
             # whatever the cause, it means that no broker answers
             why = self._refused or error.args[0].str()
             raise MillraceError(
-                ErrorCode.UNAVAILABLE, f"the broker at {self._bootstrap} does not answer: {why}"
+                ErrorCode.UNAVAILABLE, f"the broker at {self._bootstrap} cannot be reached: {why}"
             ) from error
 
     def _heed(self, error: KafkaError) -> None:
@@ -248,7 +250,7 @@ class KafkaLog(Closing):
         return self._offsets(topic, OffsetSpec.latest())
 
     def _offsets(self, topic: str, which: Any) -> dict[int, int]:
-        doing = f"ask for the offsets of topic {topic}"
+        doing = f"read the offsets of topic {topic}"
         until = time.monotonic() + _ASK
         while True:
             found = self._metadata(topic).topics[topic]
@@ -298,7 +300,7 @@ class KafkaLog(Closing):
             found = error.args[0] if isinstance(error, KafkaException) else None
             self._admin.failed(found)
             raise kafka_error(
-                found or KafkaError(KafkaError._TIMED_OUT), "ask for the offsets of topics"
+                found or KafkaError(KafkaError._TIMED_OUT), "read the offsets of topics"
             ) from error
 
     def _ends_anew(self, parts: Mapping[str, Iterable[int]]) -> Positions:

@@ -73,7 +73,7 @@ class Appender:
 
     def _heed(self, error: KafkaError) -> None:
         if is_fatal(error) and not self.ended:
-            self._logger.warning("append: this client is done, a new one follows: %s", error)
+            self._logger.warning("append: this client cannot be used any more and is replaced: %s", error)
             self.ended = True
 
     def _serve(self) -> None:
@@ -98,7 +98,7 @@ class Appender:
         if not pending.done.wait(max(until - time.monotonic(), 0)):
             raise MillraceError(
                 ErrorCode.TIMEOUT,
-                f"append: the broker at {self._brokers} did not confirm within {timeout:g} s",
+                f"append: the broker at {self._brokers} did not confirm the messages within {timeout:g} s",
             )
         if pending.failed is not None:
             self._heed(pending.failed)
@@ -122,7 +122,8 @@ class Appender:
                 # the queue is full; the thread of deliveries empties it
                 if time.monotonic() > until:
                     raise MillraceError(
-                        ErrorCode.TIMEOUT, f"append: the broker at {self._brokers} takes no more messages"
+                        ErrorCode.TIMEOUT,
+                        f"append: the broker at {self._brokers} does not accept any more messages",
                     ) from error
                 time.sleep(0.005)
             except KafkaException as error:

@@ -172,7 +172,7 @@ class _Client:
         """Drop this client and go on with a new one. The old one is not closed: closing a client
         after a fatal error would occupy a core forever. So it does not leave its group; its session
         ends by itself."""
-        self._logger.warning("%s: this client is done, a new one follows: %s", self._doing, why)
+        self._logger.warning("%s: this client cannot be used any more and is replaced: %s", self._doing, why)
         self._failure = None
         self.consumer = self._make()
 
@@ -232,7 +232,7 @@ class KafkaReader(Closing):
         if self._silence is not None and self._read and sum(map(len, found)) < limit:
             silent = self._silence.topics(self._client.positions)
             if silent:
-                self._client.follow(f"nothing comes of topic {silent[0]} though something lies there")
+                self._client.follow(f"no records of topic {silent[0]} arrive, although it has some")
         return found
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
@@ -300,7 +300,7 @@ class KafkaGroupReader(Closing):
         if state == "up" or not reached:
             self._coordinator.forget()
         elif self._coordinator.out():
-            self._lost = f"its coordinator was not found ({state}) though a broker answers"
+            self._lost = f"its coordinator was not found ({state}), although a broker answers"
 
     def _follow(self, why: str) -> None:
         """A new client joins the group. What was returned and not committed comes again."""

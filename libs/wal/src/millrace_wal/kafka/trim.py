@@ -35,7 +35,7 @@ def offsets_at(admin: AdminClient, topic: str, ends: Mapping[int, int], at: int)
     the offset in ``ends``."""
     asked = {TopicPartition(topic, partition): OffsetSpec.for_timestamp(at) for partition in ends}
     futures = admin.list_offsets(asked, request_timeout=_ANSWER)
-    found = dict(_settle(f"ask for times in topic {topic}", futures.items()))
+    found = dict(_settle(f"look up times in topic {topic}", futures.items()))
     return {
         where.partition: result.offset if result.offset >= 0 else ends[where.partition]
         for where, result in found.items()
@@ -47,7 +47,7 @@ def keep_for(admin: AdminClient, retentions: Mapping[str, int]) -> None:
     topics = [ConfigResource(ResourceType.TOPIC, name) for name in retentions]
     if not topics:
         return
-    there = _settle("ask for the settings of topics", admin.describe_configs(topics).items())
+    there = _settle("read the settings of topics", admin.describe_configs(topics).items())
     odd = [
         ConfigResource(
             ResourceType.TOPIC, topic.name,
