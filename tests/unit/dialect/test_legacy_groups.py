@@ -62,7 +62,7 @@ def test_the_statement_that_comes_nearest_groups_by_tables_only(catalog: Catalog
     assert ("groups", "k, v") in facts
     (nearest,) = [fact.value for fact in facts if fact.item == "statement"]
     assert stream(catalog, nearest).partition == ("k",)
-    assert any("tables and tags, not cells of rows" in fact.value for fact in facts)
+    assert any("tables and tags, not by values of columns" in fact.value for fact in facts)
 
 
 @pytest.mark.parametrize(("by", "words", "points_at"), [

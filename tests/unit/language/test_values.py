@@ -159,11 +159,11 @@ BAD = [
     ("VARBINARY", r"'\xZZ'", ErrorCode.INVALID_VALUE, "hexadecimal"),
     ("TIMESTAMP", "'2026-13-01'", ErrorCode.INVALID_VALUE, "not a timestamp"),
     ("TIMESTAMP", "'yesterday'", ErrorCode.INVALID_VALUE, "not a timestamp"),
-    ("TIMESTAMP", "now + 1", ErrorCode.INVALID_VALUE, "not a time"),
-    ("TIMESTAMP", "now + 0.5s", ErrorCode.INVALID_VALUE, "not a time"),
+    ("TIMESTAMP", "now + 1", ErrorCode.INVALID_VALUE, "not a valid time"),
+    ("TIMESTAMP", "now + 0.5s", ErrorCode.INVALID_VALUE, "not a valid time"),
     ("TIMESTAMP", "now + 1u", ErrorCode.INVALID_VALUE, "not a whole number of ms"),
     ("TIMESTAMP", "9223372036854775808", ErrorCode.INVALID_VALUE, "64 bits"),
-    ("TIMESTAMP", "1.5", ErrorCode.INVALID_VALUE, "not a time"),
+    ("TIMESTAMP", "1.5", ErrorCode.INVALID_VALUE, "not a valid time"),
 ]
 
 
@@ -198,7 +198,7 @@ def test_bad_json_tags(text: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "message", "place"),
     [
-        ("INSERT INTO t VALUES (1, 2)", "2 values where 8 are needed", (1, 23)),
+        ("INSERT INTO t VALUES (1, 2)", "2 values, but 8 are expected", (1, 23)),
         ("INSERT INTO t (ts, k, nope) VALUES (1, 2, 3)", "no column nope", (1, 23)),
         ("INSERT INTO t (ts, d) VALUES (1, 2)", "key column k must be given", (1, 16)),
         ("INSERT INTO t (ts, k) VALUES (1, 1) (NULL, 1)", "key column ts cannot be NULL", (1, 38)),

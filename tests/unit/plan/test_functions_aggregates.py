@@ -324,7 +324,7 @@ ERRORS = [
     ("to_json('[1]')", "INVALID_VALUE", "'[1]'", "an object"),
     ("round(w, 999)", "INVALID_VALUE", "999", "from -300 to 300, not 999"),
     ("rand(1.5)", "TYPE_MISMATCH", "1.5", "rand takes integers"),
-    ("trim(leading 'x')", "SYNTAX", ")", "FROM is expected"),
+    ("trim(leading 'x')", "SYNTAX", ")", "expected FROM"),
     ("trim('a', w)", "TYPE_MISMATCH", "w", "trim takes text"),
 ]
 

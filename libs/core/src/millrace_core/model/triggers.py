@@ -24,11 +24,11 @@ class Trigger:
 class Trait(Enum):
     """The properties of trigger types that rules depend on. The words say why an option is refused."""
 
-    CLOCK = "its instants are those of the clock, none lies in the past"
-    INSTANTS = "it has instants, which neither open nor last"
-    FINAL = "what it has calculated is never calculated again for changed rows"
-    ROWS = "its windows are made of rows, so none is without data"
-    NUMBERED = "its windows are numbers of rows, whatever their times"
+    CLOCK = "it triggers by the clock, never for times in the past"
+    INSTANTS = "it triggers at points in time, which do not open or close"
+    FINAL = "its results are never recalculated when rows change"
+    ROWS = "its windows are made of rows, so none is empty"
+    NUMBERED = "its windows count rows, regardless of their times"
 
 
 class UnknownTrigger(Trigger):
