@@ -52,7 +52,7 @@ def spec_of(name: str) -> type[Trigger] | None:
 def register_spec(spec: type[Trigger]) -> None:
     """Make a type's spec readable. :raises ValueError: if another type has the same name."""
     if _specs.setdefault(spec.__name__, spec) is not spec:
-        raise ValueError(f"there are two trigger types {spec.__name__}")
+        raise ValueError(f"there are two trigger types named {spec.__name__}")
 
 
 def unregister_spec(spec: type[Trigger]) -> None:
@@ -78,6 +78,6 @@ def read_known_trigger(wanted: type, data: object) -> object:
         return data
     name = data.get("type") if isinstance(data, dict) else None
     if not isinstance(name, str):
-        raise msgspec.ValidationError("a trigger is an object with the name of its type")
+        raise msgspec.ValidationError("a trigger must be an object that names its type")
     spec = _specs.get(name)
     return UnknownTrigger(name) if spec is None else msgspec.convert(data, spec)

@@ -175,7 +175,9 @@ def _union(tree: exp.SetOperation, ctx: Context) -> exp.Expr:
         tree.set(key, planned)
     left, right = (side.meta["results"] for side in sides)
     if len(left) != len(right):
-        message = f"the SELECTs of a UNION must have equally many columns, not {len(left)} and {len(right)}"
+        message = (
+            f"the SELECTs of a UNION must have the same number of columns, not {len(left)} and {len(right)}"
+        )
         raise fail(ErrorCode.TYPE_MISMATCH, message, tree)
     results = [_merged(a, b, tree) for a, b in zip(left, right, strict=True)]
     for side in sides:
