@@ -225,6 +225,6 @@ def test_a_range_of_interp_that_is_computed_is_bounded_like_a_constant_one(kit: 
     world.fill(seed=5)
     sql = "SELECT _irowts, interp(v) FROM nt RANGE(abs(-1), 86400001) EVERY(1a) FILL(PREV)"
     with pytest.raises(
-        duckdb.Error, match="RANGE and EVERY give more than 86400000 slices; at most 1000000 are allowed"
+        duckdb.Error, match="RANGE and EVERY produce more than 86400000 slices; at most 1000000 are allowed"
     ):
         world.query(sql)

@@ -61,10 +61,10 @@ def _emission(emission: Emission) -> Iterator[Fact]:
     delay = f" {emission.every}" if emission.every else ""
     yield Fact("emission", emission.when.replace("_", " ") + delay)
     yield Fact("rows for closed windows", emission.late)
-    yield Fact("rows written again", emission.rewritten)
-    yield Fact("results that no longer stand", emission.obsolete)
+    yield Fact("updated rows", emission.rewritten)
+    yield Fact("obsolete results", emission.obsolete)
     if emission.forget is not None:
-        yield Fact("windows are forgotten after", str(emission.forget))
+        yield Fact("window state is dropped after", str(emission.forget))
     if emission.fill is not None:
         yield Fact("windows without rows", f"FILL({emission.fill})")
 

@@ -72,7 +72,7 @@ class Slices:
             return found
         message = f" slices; at most {MOST_SLICES} are allowed"
         too_many = exp.GTE(this=last.copy(), expression=number(MOST_SLICES))
-        return when(too_many, refused("RANGE and EVERY give more than ", last.copy(), message), found)
+        return when(too_many, refused("RANGE and EVERY produce more than ", last.copy(), message), found)
 
     def time(self, at: exp.Expr) -> exp.Expr:
         """The time of the slice with this number."""
@@ -109,7 +109,7 @@ def _check_count(first: exp.Expr, last: exp.Expr, step: int, at: exp.Expr) -> No
     if high < low:
         raise fail(ErrorCode.INVALID_VALUE, "RANGE ends before it starts", at)
     if (high - low) // step >= MOST_SLICES:
-        raise fail(ErrorCode.INVALID_VALUE, f"RANGE and EVERY give more than {MOST_SLICES} slices", at)
+        raise fail(ErrorCode.INVALID_VALUE, f"RANGE and EVERY produce more than {MOST_SLICES} slices", at)
 
 
 @dataclass(frozen=True, slots=True)

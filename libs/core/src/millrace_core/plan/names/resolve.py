@@ -353,7 +353,7 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
         if not scope.record(Clauses).windowed:
             raise fail(ErrorCode.NOT_ALLOWED, f"{name} needs a window clause such as INTERVAL", node)
         if node.find_ancestor(exp.Where, exp.Group, WindowClause) is not None:
-            message = f"{name} is known only once the windows are, so it cannot be used here"
+            message = f"{name} is known only when the windows have been formed, so it cannot be used here"
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
         timed = scope.timed
         precision = timed.columns[timed.key].precision if timed and timed.key else None
