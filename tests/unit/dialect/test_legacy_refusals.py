@@ -135,7 +135,7 @@ def test_nineteen_functions_are_refused() -> None:
     (create("WATERMARK 1s", "SELECT count(*) FROM src COUNT_WINDOW(4, v)"), "not a number of rows", "v)"),
     (create("WATERMARK 1s", "SELECT count(*) FROM src COUNT_WINDOW(4, 5)"), "larger than count_val", "5)"),
     (create("WATERMARK 1s", "SELECT count(*) FROM src COUNT_WINDOW(2147483648)"), "2147483647", "2147483648"),
-    (create("", "SELECT count(*) FROM src SESSION(ts, 1n)"), "unit (b, u, a, s, m, h, d, w)", "1n"),
+    (create("", "SELECT count(*) FROM src SESSION(ts, 1n)"), r"unit \(b, u, a, s, m, h, d, w\)", "1n"),
     (create("", "SELECT count(*) FROM src SESSION(ts, 0s)"), "greater than 0", "0s"),
     (create("", "SELECT count(*) FROM src SESSION(at, 1s)"), "not the time column", "at, 1s"),
     (create("", "SELECT count(*) FROM st PARTITION BY tbname STATE_WINDOW(k)"), "is a tag", "k)"),

@@ -52,9 +52,9 @@ def test_for_how_long_a_database_keeps_rows(options: str, minutes: int, seconds:
 @pytest.mark.parametrize(
     ("options", "text", "column"),
     [
-        ("KEEP 0", "KEEP must be at least one day (1, 24h or 1440m), not 0", 24),
-        ("KEEP 1w", "KEEP must be at least one day (1, 24h or 1440m), not 1w", 24),
-        ("KEEP 23h", "KEEP must be at least one day (1, 24h or 1440m), not 23h", 24),
+        ("KEEP 0", "KEEP must be at least one day .1, 24h or 1440m., not 0", 24),
+        ("KEEP 1w", "KEEP must be at least one day .1, 24h or 1440m., not 1w", 24),
+        ("KEEP 23h", "KEEP must be at least one day .1, 24h or 1440m., not 23h", 24),
         ("KEEP soon", "expected a number of days", 24),
         ("WAL_RETENTION_PERIOD -2", "must be -1 or greater, not -2", 40),
         ("WAL_RETENTION_PERIOD 'x'", "expected a number of seconds", 40),

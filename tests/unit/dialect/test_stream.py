@@ -341,7 +341,7 @@ def test_an_existing_table_that_matches(catalog: Catalog) -> None:
     ("rest", "found", "message"),
     [
         (f"{C} INTO o AS SELECT n, ts FROM t", GOOD[1:], "must be a TIMESTAMP"),
-        (f"{C} INTO o AS SELECT ts FROM t", GOOD[:1], "needs a column besides"),
+        (f"{C} INTO o AS SELECT ts FROM t", GOOD[:1], "needs at least one column besides"),
         (
             f"{C} INTO o (ts) AS SELECT ts, n FROM t",
             GOOD[:2],

@@ -151,7 +151,7 @@ BAD = [
     ("DOUBLE", "nan", ErrorCode.TYPE_MISMATCH, "not a value"),
     ("DOUBLE", "'inf'", ErrorCode.TYPE_MISMATCH, "not a value"),
     ("BOOL", "'yes'", ErrorCode.TYPE_MISMATCH, "not a value"),
-    ("VARCHAR", "'123456789'", ErrorCode.INVALID_VALUE, "too long: 9 bytes, VARCHAR(8) takes 8"),
+    ("VARCHAR", "'123456789'", ErrorCode.INVALID_VALUE, "too long: 9 bytes, but VARCHAR(8) allows 8"),
     ("VARCHAR", "'温度温'", ErrorCode.INVALID_VALUE, "too long: 9 bytes"),
     ("VARCHAR", "now()", ErrorCode.TYPE_MISMATCH, "not a value"),
     ("VARCHAR", "'a' 1s", ErrorCode.TYPE_MISMATCH, "not a value"),

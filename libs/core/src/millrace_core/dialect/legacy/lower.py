@@ -233,7 +233,7 @@ def _notify(clause: LegacyNotify | None, window: TriggerClause | None) -> Notify
     if clause is None:
         return None
     if window is None:
-        raise bad("NOTIFY reports windows, so the query needs one", clause.position)
+        raise bad("NOTIFY needs a window in the query, because it reports windows", clause.position)
     told = NotifyClause(clause.urls, clause.position, clause.events)
     found = notify(told, type_named(window.keyword), calculates=True)
     return msgspec.structs.replace(found, history=clause.history, pause_on_failure=clause.pause_on_failure)
