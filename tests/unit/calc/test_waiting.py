@@ -31,7 +31,7 @@ def test_triggers_wait_for_their_rows_however_long_and_no_other_stream_waits(log
     until(lambda: calc.jobs.of(ONE) == list(range(11)))
     until(lambda: calc.view.held())
     assert calc.view.stream_statuses()["db", "s7"] == (
-        "Running", f"waiting until this is stored: {ROWS}/0 offset 11",
+        "Running", f"waits until this is stored: {ROWS}/0 offset 11",
     )  # fmt: skip
     trigger(log, ONE, OTHER, numbers=range(40, 50))
     until(lambda: calc.jobs.of(OTHER) == list(range(50)))

@@ -370,7 +370,7 @@ def test_a_request_waits_for_its_rows_however_long_and_no_other_stream_waits(
     (waits,) = {(one.stream, one.state, one.message.partition(" offset")[0]) for one in bench.status()
                 if one.message}  # fmt: skip
     assert waits[:2] == (1, "Running")
-    assert waits[2].startswith(f"waiting until this is stored: {together.topic}/")
+    assert waits[2].startswith(f"waits until this is stored: {together.topic}/")
     loop.stop()
     # no commit has passed them
     assert {recalc.decode_request(one.value or b"").stream for one in bench.left()} >= {1}

@@ -106,7 +106,7 @@ def left_whole(found: Round, waiting: Mapping[int, MillraceError], now: float) -
         else:
             # not before the loop hears that these go on
             again = inf if isinstance(error, SetAside) else now + AGAIN_SECONDS
-            left[arrival.part] = Left(first, f"waiting: {error.message}", again=again)
+            left[arrival.part] = Left(first, f"waits: {error.message}", again=again)
     return left
 
 

@@ -62,4 +62,4 @@ class Left:
 
 def in_words(missing: str) -> str:
     """What users are told about triggers that wait until this has been stored."""
-    return f"waiting until this is stored: {missing}"
+    return f"waits until this is stored: {missing}"
