@@ -108,7 +108,7 @@ FROM (
                     ) AS BIGINT)
                     ELSE `_agg`.`_k0`
                   END
-                ) DIV 5000 AS BIGINT) AS STRING) || ' windows, 10000000 are allowed'
+                ) DIV 5000 AS BIGINT) AS STRING) || ' windows; at most 10000000 are allowed'
               )
             )
             ELSE CASE
@@ -322,7 +322,7 @@ FROM (
                     ) AS BIGINT)
                     ELSE `_agg`.`_k0`
                   END
-                ) DIV 5000 AS BIGINT) AS STRING) || ' windows, 10000000 are allowed'
+                ) DIV 5000 AS BIGINT) AS STRING) || ' windows; at most 10000000 are allowed'
               )
             )
             ELSE CASE

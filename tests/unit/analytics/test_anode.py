@@ -65,7 +65,7 @@ def test_what_cannot_be_analysed(address: str) -> None:
     assert few == {"rows": -1, "msg": "iqr needs 10 to 40000 rows in a group, not 3"}
     unknown = post(address, "/anomaly-detect", data=[TIMES, VALUES], algo="x")
     assert unknown["rows"] == -1
-    assert "known are grubbs, iqr" in unknown["msg"]
+    assert "known algorithms: grubbs, iqr" in unknown["msg"]
     uneven = post(address, "/anomaly-detect", data=[TIMES, VALUES[:12]], algo="iqr")
     assert uneven == {"rows": -1, "msg": "the columns have different numbers of rows: 14 and 12"}
 

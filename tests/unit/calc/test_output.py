@@ -26,10 +26,10 @@ def test_results_are_refused_by_an_output_table_that_was_altered() -> None:
         if fits:
             check_output(texts, other)
             continue
-        with pytest.raises(MillraceError, match=r"n VARCHAR\(8\) is needed, it is VARCHAR\(7\) now"):
+        with pytest.raises(MillraceError, match=r"n must be VARCHAR\(8\), but is now VARCHAR\(7\)"):
             check_output(texts, other)
     for columns in ((ts,), (ts, Column("n", DataType("INT")))):
         with pytest.raises(MillraceError) as caught:
             check_output(spec, msgspec.structs.replace(table, columns=columns))
         assert caught.value.code is ErrorCode.TYPE_MISMATCH
-        assert "n BIGINT" in caught.value.message
+        assert "n must be BIGINT, but is" in caught.value.message

@@ -62,13 +62,13 @@ def test_the_statement_that_comes_nearest_groups_by_tables_only(catalog: Catalog
     assert ("groups", "k, v") in facts
     (nearest,) = [fact.value for fact in facts if fact.item == "statement"]
     assert stream(catalog, nearest).partition == ("k",)
-    assert any("tables and tags, not cells of rows" in fact.value for fact in facts)
+    assert any("tables and tags, not by values of columns" in fact.value for fact in facts)
 
 
 @pytest.mark.parametrize(("by", "words", "points_at"), [
-    ("nobody", "no column nobody", "nobody"), ("v + rand() AS x", "rand, which is another", "rand"),
-    ("max(v) AS x", "max looks beyond one row", "max"),
-    ("cast(v AS VARBINARY(8)) AS x", "not possible", "v AS V"),
+    ("nobody", "no column nobody", "nobody"), ("v + rand() AS x", "rand, whose value changes", "rand"),
+    ("max(v) AS x", "max reads more than one row", "max"),
+    ("cast(v AS VARBINARY(8)) AS x", "not supported", "v AS V"),
 ])  # fmt: skip
 def test_what_rows_cannot_be_grouped_by(catalog: Catalog, by: str, words: str, points_at: str) -> None:
     sql = create(f"{BY} {by}")

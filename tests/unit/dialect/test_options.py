@@ -72,7 +72,7 @@ def test_a_trigger_takes_an_option_or_says_why_not(catalog: Catalog, keyword: st
             options_of(catalog, head, text)
         assert rule.refused is not None and rule.refused.value
         why = rule.refused.value
-        assert refused.value.message == f"{keyword} does not take the option {option}: {why}"
+        assert refused.value.message == f"{keyword} does not support the option {option}: {why}"
         return
     spec = spec_of(catalog, head, text, WRITES if rule.needs is Needs.OUTPUT else TELLS)
     changed = {
@@ -145,7 +145,7 @@ def test_results_are_taken_back_by_the_start_of_their_window(catalog: Catalog) -
 
 @pytest.mark.parametrize("options", ["RETRACT | CALC_NOTIFY_ONLY", "CALC_NOTIFY_ONLY | RETRACT"])
 def test_what_is_not_stored_cannot_be_taken_back(catalog: Catalog, options: str) -> None:
-    with pytest.raises(SqlError, match="exclude each other: only what is stored"):
+    with pytest.raises(SqlError, match="cannot be used together: only stored results"):
         spec_of(catalog, "SESSION(ts, 5s) FROM t", options, f"{TELLS} {WRITES}")
 
 
@@ -153,7 +153,7 @@ def test_options_that_exclude_each_other_say_why(catalog: Catalog) -> None:
     with pytest.raises(SqlError) as refused:
         options_of(catalog, "COUNT_WINDOW(2) FROM t", "FILL_HISTORY('2026-01-01') | FILL_HISTORY_FIRST")
     assert refused.value.message == (
-        f"FILL_HISTORY_FIRST and FILL_HISTORY exclude each other: {OPTIONS['FILL_HISTORY'].apart}"
+        f"FILL_HISTORY_FIRST and FILL_HISTORY cannot be used together: {OPTIONS['FILL_HISTORY'].apart}"
     )
 
 
@@ -161,16 +161,16 @@ def test_options_that_exclude_each_other_say_why(catalog: Catalog) -> None:
     ("option", "why"),
     [
         ("MAX_DELAY(2s)", "at least 3s"),
-        ("MAX_DELAY(3000a)", "a unit of s, m, h, d"),
-        ("MAX_DELAY(1n)", "a unit of s, m, h, d"),
+        ("MAX_DELAY(3000a)", "a unit (s, m, h, d)"),
+        ("MAX_DELAY(1n)", "a unit (s, m, h, d)"),
         ("MAX_DELAY(300000d)", "outside the range of 64 bits"),
         ("MAX_DELAY(99999999999999999999d)", "outside the range of 64 bits"),
-        ("EXPIRED_TIME(0s)", "more than 0"),
-        ("EXPIRED_TIME(1y)", "a unit of a, s, m, h, d"),
-        ("WATERMARK(1n)", "a unit of b, u, a, s, m, h, d, w"),
+        ("EXPIRED_TIME(0s)", "greater than 0"),
+        ("EXPIRED_TIME(1y)", "a unit (a, s, m, h, d)"),
+        ("WATERMARK(1n)", "a unit (b, u, a, s, m, h, d, w)"),
         ("WATERMARK(1500u)", "not a whole number of ms"),
         ("WATERMARK(99999999999999d)", "outside the range of 64 bits"),
-        ("EVENT_TYPE(on_time)", "unknown event type ON_TIME; WINDOW_OPEN or WINDOW_CLOSE"),
+        ("EVENT_TYPE(on_time)", "unknown event type ON_TIME; expected WINDOW_OPEN or WINDOW_CLOSE"),
     ],
 )
 def test_a_range_is_named_with_the_option(catalog: Catalog, option: str, why: str) -> None:

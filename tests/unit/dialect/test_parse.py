@@ -52,9 +52,12 @@ def test_for_how_long_a_database_keeps_rows(options: str, minutes: int, seconds:
 @pytest.mark.parametrize(
     ("options", "text", "column"),
     [
-        ("KEEP 0", "KEEP 0: at least one day", 24), ("KEEP 1w", "KEEP 1w: at least one day", 24),
-        ("KEEP 23h", "KEEP 23h: at least one day", 24), ("KEEP soon", "expected days", 24),
-        ("WAL_RETENTION_PERIOD -2", "-1 or more", 40), ("WAL_RETENTION_PERIOD 'x'", "expected seconds", 40),
+        ("KEEP 0", "KEEP must be at least one day .1, 24h or 1440m., not 0", 24),
+        ("KEEP 1w", "KEEP must be at least one day .1, 24h or 1440m., not 1w", 24),
+        ("KEEP 23h", "KEEP must be at least one day .1, 24h or 1440m., not 23h", 24),
+        ("KEEP soon", "expected a number of days", 24),
+        ("WAL_RETENTION_PERIOD -2", "must be -1 or greater, not -2", 40),
+        ("WAL_RETENTION_PERIOD 'x'", "expected a number of seconds", 40),
     ],
 )  # fmt: skip
 def test_how_long_makes_no_sense(options: str, text: str, column: int) -> None:
@@ -246,14 +249,14 @@ BAD = [
     ("CREATE THING x", "found 'THING'", (1, 8)),
     ("USE d; USE e", "the end of the statement", (1, 8)),
     ("CREATE DATABASE d COLOUR 'red'", "unknown database option COLOUR", (1, 19)),
-    ("CREATE DATABASE d PRECISION 's'", "'ms', 'us' or 'ns' is allowed", (1, 29)),
+    ("CREATE DATABASE d PRECISION 's'", "must be 'ms', 'us' or 'ns', not 's'", (1, 29)),
     ("CREATE TABLE t (v INT, ts TIMESTAMP)", "first column v must be TIMESTAMP", (1, 17)),
     ("CREATE TABLE t (ts TIMESTAMP)", "needs a column besides", (1, 17)),
     ("CREATE TABLE t (ts TIMESTAMP, v INT, V INT)", "v is given twice", (1, 38)),
     ("CREATE TABLE t (ts TIMESTAMP, v POINT)", "unknown data type POINT", (1, 33)),
     ("CREATE TABLE t (ts TIMESTAMP, v VARCHAR)", "needs a length", (1, 33)),
-    ("CREATE TABLE t (ts TIMESTAMP, v VARCHAR(0))", "length of 1 to", (1, 41)),
-    ("CREATE TABLE t (ts TIMESTAMP, v INT(4))", "takes no length", (1, 37)),
+    ("CREATE TABLE t (ts TIMESTAMP, v VARCHAR(0))", "length must be from 1 to", (1, 41)),
+    ("CREATE TABLE t (ts TIMESTAMP, v INT(4))", "does not take a length", (1, 37)),
     ("CREATE TABLE t (ts TIMESTAMP, v JSON)", "JSON", (1, 31)),
     ("CREATE TABLE t (ts TIMESTAMP, v INT, w INT COMPOSITE KEY)", "second column", (1, 38)),
     ("CREATE TABLE t (ts TIMESTAMP, v FLOAT COMPOSITE KEY)", "cannot be a key", (1, 31)),
@@ -261,14 +264,14 @@ BAD = [
     (f"CREATE TABLE {'x' * 193} (ts TIMESTAMP, v INT)", "longer than 192 bytes", (1, 14)),
     (f"CREATE TABLE {'表' * 65} (ts TIMESTAMP, v INT)", "longer than 192 bytes", (1, 14)),
     ("CREATE STABLE t (ts TIMESTAMP, v INT)", "TAGS", (1, 38)),
-    ("CREATE TABLE a USING st (x, y) TAGS (1)", "2 tags are named, 1 values", (1, 32)),
+    ("CREATE TABLE a USING st (x, y) TAGS (1)", "2 tags are named, but 1 values", (1, 32)),
     ("INSERT INTO t", "expected VALUES", (1, 14)),
     ("INSERT INTO t VALUES", "( and the values of a row", (1, 21)),
     ("INSERT INTO t VALUES (1, 2", "expected )", (1, 27)),
     ("INSERT INTO t VALUES (1, )", "a value", (1, 26)),
-    ("INSERT INTO t VALUES (1, 2)\n(1, 2, 3)", "3 values where 2 are needed", (2, 2)),
-    ("INSERT INTO t VALUES (1, 'abc)", "has no end", (1, 26)),
-    ("INSERT INTO t (ts, v) VALUES (1)", "1 values where 2 are needed", (1, 31)),
+    ("INSERT INTO t VALUES (1, 2)\n(1, 2, 3)", "3 values, but 2 are expected", (2, 2)),
+    ("INSERT INTO t VALUES (1, 'abc)", "unterminated string", (1, 26)),
+    ("INSERT INTO t (ts, v) VALUES (1)", "1 values, but 2 are expected", (1, 31)),
     ("INSERT INTO t (ts, ts) VALUES (1, 2)", "ts is given twice", (1, 20)),
     ("DELETE FROM t WHERE ts != 5", "=, <, <=, > or >=", (1, 24)),
     ("DELETE FROM t WHERE ts > 1 OR ts < 0", "expected AND", (1, 28)),
@@ -278,7 +281,7 @@ BAD = [
     ("CREATE STREAM s INTERVAL(1m) FROM t", "expected SLIDING", (1, 30)),
     ("CREATE STREAM s EVENT_WINDOW(START WITH v > 1) FROM t", "expected END", (1, 46)),
     ("CREATE STREAM s PERIOD(1h) INTO a INTO b", "OUTPUT_SUBTABLE, (columns), TAGS, AS", (1, 35)),
-    ("CREATE STREAM s PERIOD(1h) NOTIFY('ws://h:1') NOTIFY('ws://h:1')", "given twice", (1, 47)),
+    ("CREATE STREAM s PERIOD(1h) NOTIFY('ws://h:1') NOTIFY('ws://h:1')", "given only once", (1, 47)),
     ("CREATE STREAM s COUNT_WINDOW(1) FROM t NOTIFY(x) ON (WINDOW_OPEN)", "address in quotes", (1, 47)),
     ("CREATE STREAM s PERIOD(1h) INTO o AS", "a query", (1, 37)),
     ("RECALCULATE STREAM d.s", "expected FROM", (1, 23)),
@@ -287,9 +290,9 @@ BAD = [
     ("VERIFY STREAM s FROM 0", "expected TO", (1, 23)),
     ("VERIFY STREAM s FROM 0 TO 1 LIMIT", "a number", (1, 34)),
     ("SHOW NOTHING", "STREAMS", (1, 6)),
-    ("CREATE DATABASE `", "back quotes", (1, 17)),
+    ("CREATE DATABASE `", "backquotes", (1, 17)),
     ("USE 10x", "neither a number nor a duration", (1, 5)),
-    ("USE /* no end", "comment has no end", (1, 5)),
+    ("USE /* no end", "unterminated comment", (1, 5)),
     ("USE \\d", "unexpected character", (1, 5)),
     ("SELECT (1", "expected )", (1, 10)),
 ]
@@ -323,6 +326,6 @@ def test_what_is_too_long_is_not_read(sql: str) -> None:
     with pytest.raises(SqlError) as caught:
         parse(sql + "x" * (1 << 20))
     assert caught.value.code is ErrorCode.TOO_LARGE
-    assert "bytes, 1,048,576 are allowed" in caught.value.message
+    assert "at most 1,048,576 bytes are allowed" in caught.value.message
     rows = ", ".join(["(1767225600000, 1)"] * 60_000)
     assert isinstance(parse(f"INSERT INTO t VALUES {rows}"), s.Insert)

@@ -46,8 +46,8 @@ def test_a_node_that_does_not_answer_is_not_kept(rig: Any) -> None:
 
 
 REFUSED = [
-    ("CREATE ANODE 'nobody'", "an anode's address is 'host:port'"),
-    ("CREATE ANODE 'http://a:1/x'", "an anode's address is 'host:port'"),
+    ("CREATE ANODE 'nobody'", "an anode's address must be 'host:port'"),
+    ("CREATE ANODE 'http://a:1/x'", "an anode's address must be 'host:port'"),
     ("CREATE ANODE 5", "the address of an anode"),
     ("DROP ANODE 0", "this deployment's own"),
     ("DROP ANODE 7", "the anode 7 is not registered"),

@@ -105,8 +105,8 @@ def test_create_show_and_drop(desk: Desk) -> None:
         (f"BEGIN {COUNT}".replace("(1d)", "(999ms)"), 701, "at least 1000 ms"),
         (f"BEGIN {COUNT}".replace("n(c)", "n(c, d)"), 701, "2 targets are named for 1 columns"),
         (f"BEGIN {COUNT}".replace("INTO root.p.n(c)", ""), 701, "needs INTO"),
-        (f"BEGIN {COUNT}".replace("(1d)", "([0, 10), 1d)"), 701, "takes no range"),
-        (f"BEGIN {COUNT}".replace("GROUP", "WHERE time > 0 GROUP"), 701, "no condition on time"),
+        (f"BEGIN {COUNT}".replace("(1d)", "([0, 10), 1d)"), 701, "cannot have a time range"),
+        (f"BEGIN {COUNT}".replace("GROUP", "WHERE time > 0 GROUP"), 701, "cannot have a condition on time"),
         (f"BEGIN {COUNT}".replace("GROUP BY(1d)", ""), 701, "RESAMPLE EVERY"),
         (f"RESAMPLE RANGE 1h BEGIN {COUNT}", 701, "longer than"),
         (f"RESAMPLE RANGE 1d, 1d BEGIN {COUNT}", 701, "must start before"),
@@ -203,7 +203,7 @@ def test_a_target_that_is_too_narrow_fails_the_run(desk: Desk) -> None:
     desk.counts((LATE - DAY, 3))
     desk.step()
     assert desk.written() == []
-    assert "root.p.n.c is INT32: values of INT64 do not fit" in desk.told()[-1].message
+    assert "root.p.n.c is INT32: values of type INT64 do not fit" in desk.told()[-1].message
     desk.do("DELETE TIMESERIES root.p.n.c")
     desk.step(20_000)
     assert desk.told()[-1].done == LATE
@@ -291,7 +291,7 @@ def test_diagnose_foresees_a_run_that_cannot_be(desk: Desk) -> None:
     desk.do(CREATE)
     desk.do("CREATE TIMESERIES root.p.n.c WITH DATATYPE=INT32")
     assert diagnosis(desk)["query verdict"][-1] == (
-        "The next run will fail: root.p.n.c is INT32: values of INT64 do not fit"
+        "The next run will fail: root.p.n.c is INT32: values of type INT64 do not fit"
     )
     desk.do("DELETE TIMESERIES root.p.n.c")
     desk.do("DELETE TIMESERIES root.p.d.v")

@@ -97,7 +97,7 @@ def test_a_series_is_not_called_like_the_time(rig: Rig, door: Door) -> None:
         "CREATE ALIGNED TIMESERIES root.p.d(v INT64, Timestamp INT64)",
     ):
         found = door.do(sql)
-        assert (found["code"], "name of the rows' time" in found["message"]) == (509, True), found
+        assert (found["code"], "reserved for the time of the rows" in found["message"]) == (509, True), found
     assert not rig.gateway.context.catalog.devices
     door.do("CREATE TIMESERIES root.p.d.v INT64")
     cq = "CREATE CQ q BEGIN SELECT count(v) INTO root.p.e({}) FROM root.p.d GROUP BY(1d) END"

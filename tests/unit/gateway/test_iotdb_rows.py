@@ -36,7 +36,8 @@ def test_dates_blobs_and_numbers_as_text(rig: Rig, door: Door) -> None:
     assert written(rig) == [("root.p.d", {"time": 1, "day": "2026-01-31", "raw": "0x0fa0", "t": "2.5"})]
     body = door.do("INSERT INTO root.p.d(time, day, raw, t) VALUES (2, '2026-02-30', 'raw', true)")
     assert body["code"] == 507
-    assert "root.p.d.day: '2026-02-30' is no DATE; root.p.d.raw: 'raw' is no BLOB" in body["message"]
+    said = "root.p.d.day: '2026-02-30' is not a valid DATE; root.p.d.raw: 'raw' is not a valid BLOB"
+    assert said in body["message"]
     assert written(rig)[1:] == [("root.p.d", {"time": 2, "t": "true"})]
     assert door.ask("SHOW TIMESERIES")["values"][3] == ["DATE", "BLOB", "TEXT"]
 
@@ -67,7 +68,7 @@ def test_what_does_not_fit_fails_its_column_alone(rig: Rig, door: Door) -> None:
     door.do("CREATE TIMESERIES root.p.d.v INT32")
     body = door.do("INSERT INTO root.p.d(time, v, w) VALUES (1, 'x', 2)")
     assert body["code"] == 507
-    assert "root.p.d.v: 'x' is no INT32" in body["message"]
+    assert "root.p.d.v: 'x' is not a valid INT32" in body["message"]
     assert written(rig) == [("root.p.d", {"time": 1, "w": 2.0})]
 
 

@@ -158,7 +158,7 @@ def test_a_stream_whose_results_no_table_can_have_is_refused_as_a_whole(meters: 
 
 def test_a_wrong_stream_of_the_older_dialect_is_refused_where_it_is_wrong(meters: Any) -> None:
     wrong = meters.refused(f"CREATE STREAM s9 {OLDER.replace('count(*)', 'mode(amps)')}")
-    assert (wrong.code, "mode is not possible" in wrong.message) == (ErrorCode.BAD_STREAM, True)
+    assert (wrong.code, "mode is not supported" in wrong.message) == (ErrorCode.BAD_STREAM, True)
     number = OLDER.replace("INTO older", "INTO older SUBTABLE(site)").replace("tbname", "tbname, site")
     assert meters.refused(f"CREATE STREAM s9 {number}").code is ErrorCode.TYPE_MISMATCH
 

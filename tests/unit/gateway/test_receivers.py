@@ -60,7 +60,7 @@ def test_explain_shows_an_address_without_its_password(one: Any) -> None:
     rows = one(f"EXPLAIN {made}").rows
     assert "ws://u:***@outside:1/x" in str(rows)
     assert "hunter2" not in str(rows)
-    with pytest.raises(MillraceError, match="this is not an address") as caught:
+    with pytest.raises(MillraceError, match="this is not a valid address") as caught:
         one(made.replace("outside:1", "outside"))
     assert "hunter2" not in str(caught.value)
 

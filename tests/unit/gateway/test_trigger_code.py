@@ -99,4 +99,4 @@ def test_an_archive_below_the_folder_needs_no_hash(iotdb: Iotdb) -> None:
     assert iotdb.refused("DROP TRIGGER T").status is Status.DROP_TRIGGER_ERROR
     iotdb("DROP TRIGGER t")
     found = iotdb.refused(statement("../made.zip", kind="plant.marks:Marks"))
-    assert (found.status, "below the trigger folder" in str(found)) == (Status.CREATE_TRIGGER_ERROR, True)
+    assert (found.status, "not in the trigger folder" in str(found)) == (Status.CREATE_TRIGGER_ERROR, True)

@@ -75,12 +75,13 @@ SESSION = "CREATE STREAM x SESSION(ts, 1s) FROM one "
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        ("CREATE STREAM x PERIOD(1h) FROM one INTO o AS SELECT _tlocaltime ts, v FROM one", "time of day"),
+        ("CREATE STREAM x PERIOD(1h) FROM one INTO o AS SELECT _tlocaltime ts, v FROM one",
+         "triggers by the clock"),
         (SESSION + "NOTIFY('ws://127.0.0.1:1') ON (WINDOW_CLOSE)", "no output table"),
         (SESSION + "STREAM_OPTIONS(CALC_NOTIFY_ONLY) NOTIFY('ws://127.0.0.1:1') ON (WINDOW_CLOSE) "
          "INTO o AS SELECT _twstart ts, v FROM one", "CALC_NOTIFY_ONLY"),
         (SESSION + "STREAM_OPTIONS(EVENT_TYPE(WINDOW_OPEN)) INTO o AS SELECT _twstart ts, v FROM one",
-         "WINDOW_OPEN only"),
+         "only at WINDOW_OPEN"),
         (SESSION + "INTO o AS SELECT _tlocaltime ts, v FROM %%trows", "_tlocaltime"),
         (SESSION + "INTO o AS SELECT _twstart ts, v FROM one WHERE ts < now()", "uses now"),
     ],

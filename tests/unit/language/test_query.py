@@ -55,8 +55,11 @@ def test_durations() -> None:
     node = parse_expression("a + 10S")
     assert isinstance(node.expression, nodes.DurationLiteral)
     assert (node.expression.this, node.expression.args["unit"]) == (10, "s")
-    for text in ("0.5s", "10x", "1hour"):
-        with pytest.raises(SqlError, match="is not a duration"):
+    for text, why in (
+        ("0.5s", "0.5s is not a duration"), ("10x", "x is not a unit of time"),
+        ("1hour", "hour is not a unit of time"),
+    ):  # fmt: skip
+        with pytest.raises(SqlError, match=why):
             parse_expression(f"a + {text}")
 
 

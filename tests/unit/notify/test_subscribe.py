@@ -274,7 +274,7 @@ def test_what_is_not_kept_any_more_is_told(lab: Any) -> None:
         ("Digest x", "db.s", "", 401, "no credentials"),
         (GOOD, "db.unknown", "", 404, "does not exist"),
         (GOOD, "db.s", "event=WINDOW_BREAK", 400, "event=WINDOW_BREAK: must be one of WINDOW_OPEN"),
-        (GOOD, "db.s", "after=yesterday", 400, "after=yesterday: not a position"),
+        (GOOD, "db.s", "after=yesterday", 400, "after=yesterday: not a valid position"),
         (GOOD, "db.s", "after=0:99", 400, "this position does not exist"),
         (GOOD, "db.s", "after=9:0", 400, "this position does not exist"),
         (

@@ -76,16 +76,16 @@ def test_white_noise_and_few_rows_fail(ramp: Any, kit: Any) -> None:
 
 REFUSED = [
     ("forecast(s)", "numeric column"),
-    ("forecast(v, 'algo=x')", "known are arima, holtwinters"),
-    ("forecast(v, 'rows=0')", "rows is a whole number from 1 to 1024"),
-    ("forecast(v, 'conf=100')", "conf is a number greater than 0 less than 100"),
-    ("forecast(v, c0)", "takes no covariates"),
-    ("forecast(v), forecast(c0)", "one forecast only"),
-    ("forecast(v), count(*)", "cannot stand beside count"),
-    ("forecast(v), diff(v)", "cannot stand beside diff"),
+    ("forecast(v, 'algo=x')", "known algorithms: arima, holtwinters"),
+    ("forecast(v, 'rows=0')", "rows must be an integer from 1 to 1024"),
+    ("forecast(v, 'conf=100')", "conf must be a number greater than 0 and less than 100"),
+    ("forecast(v, c0)", "does not support covariates"),
+    ("forecast(v), forecast(c0)", "only one forecast"),
+    ("forecast(v), count(*)", "cannot be used together with count"),
+    ("forecast(v), diff(v)", "cannot be used together with diff"),
     ("forecast(v), c0", "not a grouping column"),
     ("sum(forecast(v))", "inside sum"),
-    ("_frowts", "_frowts is not possible here"),
+    ("_frowts", "_frowts cannot be used here"),
 ]
 
 

@@ -99,10 +99,10 @@ def test_names_and_types(kit: Any) -> None:
 
 
 ERRORS = [
-    ("SELECT diff(v), csum(v) FROM nt", "NOT_ALLOWED", "csum", "beside diff"),
-    ("SELECT top(v, 1), bottom(v, 1) FROM nt", "NOT_ALLOWED", "bottom", "beside top"),
-    ("SELECT mavg(v, 2), mavg(v, 3) FROM nt", "NOT_ALLOWED", "mavg(v, 3", "beside mavg"),
-    ("SELECT derivative(v, 1s, 1), derivative(w, 1s, 0) FROM nt", "NOT_ALLOWED", "derivative(w", "beside"),
+    ("SELECT diff(v), csum(v) FROM nt", "NOT_ALLOWED", "csum", "together with diff"),
+    ("SELECT top(v, 1), bottom(v, 1) FROM nt", "NOT_ALLOWED", "bottom", "together with top"),
+    ("SELECT mavg(v, 2), mavg(v, 3) FROM nt", "NOT_ALLOWED", "mavg(v, 3", "together with mavg"),
+    ("SELECT derivative(v, 1s, 1), derivative(w, 1s, 0) FROM nt", "NOT_ALLOWED", "derivative(w", "together"),
     ("SELECT diff(v), count(*) FROM nt", "NOT_ALLOWED", "count", "aggregate count"),
     ("SELECT v FROM nt WHERE diff(v) > 1", "NOT_ALLOWED", "diff", "inside WHERE"),
     ("SELECT diff(csum(v)) FROM nt", "NOT_ALLOWED", "csum", "inside diff"),

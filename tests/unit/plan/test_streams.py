@@ -207,7 +207,7 @@ def run_output(sql: str) -> list[tuple[Any, ...]]:
     ("subtable", "part"),
     [("site", "not a grouping column"), ("%%3", "grouping "
                                              "columns"), ("_twstart", "grouping "
-                                                                      "columns"), ("k", "must give text"),
+                                                                      "columns"), ("k", "must be text"),
      ("concat('a', nope())", "unknown function"), ("cast(count(*) AS VARCHAR(3))", "OUTPUT_SUBTABLE")],
 )  # fmt: skip
 def test_bad_output_names(kit: Any, subtable: str, part: str) -> None:

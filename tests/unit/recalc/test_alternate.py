@@ -73,10 +73,12 @@ def test_a_statement_is_read_and_judged_by_the_types_own_rules(catalog: Catalog)
     spec = lowered(catalog)
     assert spec.trigger == Alternate("v") and spec.partition == ("tbname",)
     for sql, said in {
-        SQL.replace("ALTERNATE(v)", "ALTERNATE(v, 2)"): "ALTERNATE: 2 is one argument too many",
-        SQL.replace("ALTERNATE(v)", "ALTERNATE(w)"): "ALTERNATE: col w is no column of meters",
+        SQL.replace("ALTERNATE(v)", "ALTERNATE(v, 2)"): "ALTERNATE: unexpected argument 2",
+        SQL.replace("ALTERNATE(v)", "ALTERNATE(w)"): "ALTERNATE: col w is not a column of meters",
         SQL.replace("PARTITION BY tbname ", ""): "ALTERNATE on a super table needs PARTITION BY tbname",
-        SQL.replace("(v)", "(v) TRUE_FOR(3s)"): "TRUE_FOR goes with STATE_WINDOW and EVENT_WINDOW, not with",
+        SQL.replace(
+            "(v)", "(v) TRUE_FOR(3s)"
+        ): "TRUE_FOR can be used only with STATE_WINDOW and EVENT_WINDOW, not with",
         SQL.replace("_tgap", "_tnext_ts"): "the placeholder _tnext_ts is not available with ALTERNATE",
         SQL.replace(
             "ALTERNATE(v)", "COUNT_WINDOW(2)"
@@ -182,5 +184,5 @@ def test_a_definition_travels_and_is_refused_where_nobody_knows_the_type(catalog
 
 
 def test_two_types_have_two_names() -> None:
-    with pytest.raises(ValueError, match="two trigger types ALTERNATE"):
+    with pytest.raises(ValueError, match="two trigger types with the keyword ALTERNATE"):
         register(ALTERNATE)

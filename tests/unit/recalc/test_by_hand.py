@@ -57,11 +57,11 @@ def test_a_range_that_the_stream_has_not_come_to_is_ignored_and_says_so(by_hand:
     assert (state, events) == ("Ignored", 0)
     if trigger == "count":
         assert message == (
-            "ignored: COUNT_WINDOW is recalculated only as far as it has been calculated "
-            f"({at(19)}), and the range ends behind that"
+            "ignored: COUNT_WINDOW can be recalculated only as far as it has been calculated "
+            f"({at(19)}), but the range ends after that"
         )
     else:
-        assert message == f"ignored: the range begins behind what has been calculated ({at(19)})"
+        assert message == f"ignored: the range begins after what has been calculated ({at(19)})"
 
 
 @pytest.mark.parametrize("trigger", ["interval", "session", "sliding"])
@@ -69,13 +69,16 @@ def test_of_a_range_that_reaches_beyond_what_has_come_is_done(by_hand: Any, trig
     stream = by_hand(trigger)
     stream.write()
     state, message, _ = stream.recalculate(0, 100)
-    assert (state, message) == ("Finished", f"done {at(19)}: the stream has come no further")
+    assert (state, message) == ("Finished", f"done {at(19)}: the stream has not progressed further")
     state, message, _ = stream.recalculate(0, 12)
-    assert (state, message) == ("Finished", f"done {at(4)} for 1 of 2 groups: the stream has come no further")
+    assert (state, message) == (
+        "Finished",
+        f"done {at(4)} for 1 of 2 groups: the stream has not progressed further",
+    )
     state, message, _ = stream.recalculate(8, 12)
     assert state == "Finished"
     assert message == (
-        f"ignored for 1 of 2 groups: the range begins behind what has been calculated ({at(4)})"
+        f"ignored for 1 of 2 groups: the range begins after what has been calculated ({at(4)})"
     )
     assert stream.recalculate(0, 4)[:2] == ("Finished", "")
     assert stream.recalculate(0, None)[:2] == ("Finished", ""), "no end means as far as it has come"
@@ -86,11 +89,11 @@ def test_count_windows_need_both_ends_behind_what_has_come(by_hand: Any) -> None
     stream.write()
     state, message, events = stream.recalculate(0, None)
     assert (state, events) == ("Ignored", 0)
-    assert message == "ignored: COUNT_WINDOW is recalculated only between two times (FROM … TO …)"
+    assert message == "ignored: COUNT_WINDOW can be recalculated only between two times (FROM … TO …)"
     state, message, events = stream.recalculate(0, 12)
     assert state == "Finished" and events > 0
     assert message == (
-        "ignored for 1 of 2 groups: COUNT_WINDOW is recalculated only as far as it has been calculated "
-        f"({at(4)}), and the range ends behind that"
+        "ignored for 1 of 2 groups: COUNT_WINDOW can be recalculated only as far as it has been calculated "
+        f"({at(4)}), but the range ends after that"
     )
     assert stream.recalculate(0, 4)[:2] == ("Finished", "")

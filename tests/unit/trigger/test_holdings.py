@@ -41,7 +41,7 @@ def here(kit: Any) -> Any:
 GREEDIES: dict[str, tuple[dict[str, Any], str]] = {
     "windows of rows": ({"trigger": {"Count": {"count": 1000, "sliding": 1}}}, "open windows"),
     "windows that overlap": ({"trigger": {"Interval": {"interval": 100, "sliding": 1}}}, "open windows"),
-    "rows that wait": ({"watermark": 86_400_000}, "rows that wait for T"),
+    "rows that wait": ({"watermark": 86_400_000}, "rows waiting for the watermark"),
 }
 
 

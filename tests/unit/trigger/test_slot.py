@@ -337,7 +337,7 @@ def test_a_state_of_another_version_is_refused(kit: Any, version: int) -> None:
     blob = bytes([version]) + Slot(0, 1).snapshot()[1:]
     ticks = Messages.of(cluster.waiting)
     for read in (Slot.restore, Slot.due, Slot.delays_due, lambda state: Slot.heeds(state, ticks)):
-        with pytest.raises(ValueError, match=f"version {version}, this is version"):
+        with pytest.raises(ValueError, match=f"version {version}, but version"):
             read(blob)
 
 

@@ -54,15 +54,16 @@ def test_what_fits_is_what_a_producer_may_send(name: str, cells: list[Any]) -> N
 
 @pytest.mark.parametrize(("columns", "code", "said"), [
     ({"ts": [1], "w": [1]}, ErrorCode.UNKNOWN_COLUMN, "d.t has no column w"),
-    ({"ts": [1, 2], "c1": [True]}, ErrorCode.INVALID_VALUE, "2 of ts, 1 of c1"),
+    ({"ts": [1, 2], "c1": [True]}, ErrorCode.INVALID_VALUE, "ts has 2, c1 has 1"),
     ({"c1": [True]}, ErrorCode.INVALID_VALUE, "key column ts"),
     ({"ts": [1, None]}, ErrorCode.INVALID_VALUE, "ts: row 1"),
     ({"ts": [1, 2], "c2": [1, 128]}, ErrorCode.INVALID_VALUE, "c2: row 1: 128"),
     ({"ts": [1, 2], "c2": [1, "x"]}, ErrorCode.TYPE_MISMATCH, "c2: row 1: 'x' is not a value of type TINY"),
     ({"ts": [1], "c9": [2**64]}, ErrorCode.INVALID_VALUE, "c9: row 0: 18446744073709551616"),
     ({"ts": [1], "c11": [float("nan")]}, ErrorCode.INVALID_VALUE, "c11: row 0: NaN"),
-    ({"ts": [1], "c11": [float("inf")]}, ErrorCode.INVALID_VALUE, "c11: row 0: beyond DOUBLE"),
-    ({"ts": [1], "c12": ["\ud800"]}, ErrorCode.INVALID_VALUE, "c12: row 0: it holds characters"),
+    ({"ts": [1], "c11": [float("inf")]}, ErrorCode.INVALID_VALUE,
+     "c11: row 0: a value is out of range for DOUBLE"),
+    ({"ts": [1], "c12": ["\ud800"]}, ErrorCode.INVALID_VALUE, "c12: row 0: it contains characters"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_told_with_its_place(
     columns: dict[str, list[Any]], code: ErrorCode, said: str

@@ -136,7 +136,7 @@ def test_bytes_that_are_none_are_refused(data: bytes, types: list[str], count: i
         try:
             read()
         except WireError as error:
-            assert "the values are not as their types say" in error.message
+            assert "the values do not match their types" in error.message
 
 
 def test_a_type_that_there_is_not() -> None:

@@ -89,9 +89,9 @@ BAD = [
     (b'{"ts":1,"phase":300}', "<= 127 - at `$.phase`"),
     (b'{"ts":1,"amps":"x"}', "got `str` - at `$.amps`"),
     (b'{"ts":1,"volts":2}', "unknown field `volts`"),
-    (b'{"ts":1,"note":"abcde"}', "note: longer than 4 bytes"),
-    ('{"ts":1,"note":"äöü"}'.encode(), "note: longer than 4 bytes"),
-    (b'{"ts":[1,2],"amps":[1.5]}', "column arrays differ in length"),
+    (b'{"ts":1,"note":"abcde"}', "note: a value is longer than 4 bytes"),
+    ('{"ts":1,"note":"äöü"}'.encode(), "note: a value is longer than 4 bytes"),
+    (b'{"ts":[1,2],"amps":[1.5]}', "column arrays have different lengths"),
     (b'[{"ts":1},{"ts":null}]', "got `null`"),
     (b'{"ts":1}\n{"ts":2}', "trailing characters"),
     (b"\xff\xfe", "neither a JSON object nor an array"),
@@ -100,7 +100,7 @@ BAD = [
     (b'{"ts":99999999999999999999}', "<= 9223372036854775807 - at `$.ts`"),
     (b'{"ts":' + b"9" * 400 + b"}", "<= 9223372036854775807 - at `$.ts`"),
     (b'{"ts":[1,99999999999999999999]}', "int"),
-    (b'{"ts":1,"amps":1e300}', "amps: beyond FLOAT"),
+    (b'{"ts":1,"amps":1e300}', "amps: a value is out of range for FLOAT"),
     (b'{"tags":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b'},"rows":[{"ts":1}]}', "unknown field `tags`"),
 ]
 
@@ -139,7 +139,7 @@ def test_an_unsigned_number_beyond_64_bits_is_bad() -> None:
     assert decoded.frame.rows() == [(1, 2**64 - 1), (4, None)]
     assert decoded.message.tolist() == [0, 2]
     [bad] = decoded.bad
-    assert bad.index == 1 and bad.error.message == f"total: more than {2**64 - 1}"
+    assert bad.index == 1 and bad.error.message == f"total: a value is greater than {2**64 - 1}"
 
 
 def test_operations_keep_their_place() -> None:

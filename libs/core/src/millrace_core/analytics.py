@@ -47,14 +47,14 @@ class Parameter:
         if self.type == "text":
             found = text.lower()
             if self.choices and found not in self.choices:
-                raise ValueError(f"{self.name} is one of {', '.join(self.choices)}, not {text!r}")
+                raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}, not {text!r}")
             return found
         try:
             found = int(text) if self.type == "int" else float(text)
         except ValueError:
-            raise ValueError(f"{self.name} is {self._words()}, not {text!r}") from None
+            raise ValueError(f"{self.name} must be {self._words()}, not {text!r}") from None
         if not self._inside(found):
-            raise ValueError(f"{self.name} is {self._words()}, not {text}")
+            raise ValueError(f"{self.name} must be {self._words()}, not {text}")
         return found
 
     def _inside(self, value: float) -> bool:
@@ -66,12 +66,15 @@ class Parameter:
         )
 
     def _words(self) -> str:
-        parts = ["a whole number" if self.type == "int" else "a number"]
+        kind = "an integer" if self.type == "int" else "a number"
+        if self.least is not None and self.most is not None:
+            return f"{kind} from {self.least:g} to {self.most:g}"
         bounds = (
-            ("from", self.least), ("to", self.most), ("greater than", self.above), ("less than", self.below),
+            ("of at least", self.least), ("of at most", self.most), ("greater than", self.above),
+            ("less than", self.below),
         )  # fmt: skip
-        parts += [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
-        return " ".join(parts)
+        given = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
+        return f"{kind} {' and '.join(given)}" if given else kind
 
 
 COMMON = (
@@ -150,7 +153,7 @@ class Directory:
         if not found:
             names = ", ".join(dict.fromkeys(one.name for one in known)) or "none"
             raise MillraceError(
-                ErrorCode.UNSUPPORTED, f"unknown algorithm {name!r} for {kind}; known are {names}"
+                ErrorCode.UNSUPPORTED, f"unknown algorithm {name!r} for {kind}; known algorithms: {names}"
             )
         return next((one for one in found if not one.missing), found[0])
 
@@ -167,7 +170,8 @@ class Directory:
         if algorithm.missing:
             raise MillraceError(
                 ErrorCode.UNSUPPORTED,
-                f"the algorithm {algorithm.name} needs {algorithm.missing}, not installed here: {INSTALL}",
+                f"the algorithm {algorithm.name} needs {algorithm.missing}, which is not installed: "
+                f"{INSTALL}",
             )
         common = COMMON + (FORECAST if kind == "forecast" else ())
         try:

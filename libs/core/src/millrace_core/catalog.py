@@ -171,7 +171,7 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
     names = tuple(rest.split(_SEP, 1 if kind in _IN_DATABASE else 0))
     named = all(names[1:] if kind == "stream" else names)  # a stream's name may be global
     if kind not in KINDS or not named or len(names) != (2 if kind in _IN_DATABASE else 1):
-        raise undecodable("the key is not that of a definition")
+        raise undecodable("the key is not the key of a definition")
     form = _FORMATS[kind]
     return kind, names, None if form.deletes(value) else form.read(key, value)
 

@@ -91,18 +91,18 @@ def test_where_columns_go(sg: Plant, sql: str, expected: list[str] | None) -> No
         ("s1, s2 INTO root.a.b(x) FROM root.nowhere.d1", "1 targets are named for 2 columns"),
         ("s1 INTO root.a.b(x, y) FROM root.sg.d1", "2 targets are named for 1 columns"),
         ("* INTO root.a.b(::) FROM root.sg.d1", "1 targets are named for 2 columns"),
-        ("s1, s2 INTO root.a.b(x, x) FROM root.sg.d1", "several columns go to root.a.b.x"),
-        ("s1 INTO root.a.::(x), root.b.c(x) FROM root.sg.d1, root.sg.d2", "all devices have placeholders"),
+        ("s1, s2 INTO root.a.b(x, x) FROM root.sg.d1", "several columns would be written to root.a.b.x"),
+        ("s1 INTO root.a.::(x), root.b.c(x) FROM root.sg.d1, root.sg.d2", "devices must have placeholders"),
         ("count(s1) INTO root.a.::(x) FROM root.sg.d1", "need ALIGN BY DEVICE"),
         ("count(s1) INTO root.a.b(::) FROM root.sg.d1", "measurements of aggregates"),
         ("count(s1) INTO root.a.::(::) FROM root.sg.* ALIGN BY DEVICE", "measurements of aggregates"),
-        ("s1 + 1 INTO root.a.::(x) FROM root.sg.d1", "s1 + 1 is none"),
-        ("s1 + 1 INTO root.a.::(::) FROM root.sg.* ALIGN BY DEVICE", "s1 + 1 is none"),
-        ("s1 INTO root.${7}.b(x) FROM root.sg.d1", "not a node of root.sg.d1.s1, which has 4"),
+        ("s1 + 1 INTO root.a.::(x) FROM root.sg.d1", "s1 + 1 is not a series"),
+        ("s1 + 1 INTO root.a.::(::) FROM root.sg.* ALIGN BY DEVICE", "s1 + 1 is not a series"),
+        ("s1 INTO root.${7}.b(x) FROM root.sg.d1", "not a node of root.sg.d1.s1, which has 4 nodes"),
         ("s1 INTO root.${" + "9" * 5000 + "}.b(x) FROM root.sg.d1", "which has 4"),
         ("s1 INTO root.${3}(x) FROM root.sg.* ALIGN BY DEVICE", "not a node of root.sg.d1, which has 3"),
-        ("s1 INTO root.::.b(x) FROM root.sg.d1", "the last node"),
-        ("s1 INTO root(x) FROM root.sg.d1", "two nodes"),
+        ("s1 INTO root.::.b(x) FROM root.sg.d1", "must be the last node"),
+        ("s1 INTO root(x) FROM root.sg.d1", "at least two nodes"),
         ("s1 INTO root.a.b(x), root.a.c(x) FROM root.sg.d1 ALIGN BY DEVICE", "2 targets are named for 1 dev"),
         ("s1 INTO root.a.b(x), root.a.c(x), root.a.d(x) FROM root.sg.* ALIGN BY DEVICE", "for 2 devices"),
         ("s1, s2 INTO root.a.::(x) FROM root.sg.* ALIGN BY DEVICE", "1 targets are named for 2 columns"),
@@ -139,7 +139,7 @@ def test_a_type_that_is_too_narrow_refuses_all(sg: Plant) -> None:
     with pytest.raises(IotdbError) as caught:
         run(sg, "s1, s2 INTO root.x.y(a), root.sg.d1(narrow) FROM root.sg.d1")
     assert caught.value.status is Status.METADATA_ERROR
-    assert "root.sg.d1.narrow is INT32: values of DOUBLE do not fit" in caught.value.message
+    assert "root.sg.d1.narrow is INT32: values of type DOUBLE do not fit" in caught.value.message
     assert Schema(sg.catalog).device(("root", "x", "y")) is None
 
 

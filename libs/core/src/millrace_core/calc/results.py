@@ -69,15 +69,15 @@ def check_output(spec: StreamSpec, table: Table) -> None:
     wanted += [(tag.column, table.tag(tag.column.name)) for tag in spec.output.tags]
     for column, found in wanted:
         if found is None or not found.type.holds(column.type):
-            now = "has none" if found is None else f"it is {found.type} now"
+            now = "is missing" if found is None else f"is now {found.type}"
             raise MillraceError(
                 ErrorCode.TYPE_MISMATCH,
-                f"the output table {table.db}.{table.name} does not match the stream any more: "
-                f"{column.name} {column.type} is needed, {now}",
+                f"the output table {table.db}.{table.name} no longer matches the stream: {column.name} must "
+                f"be {column.type}, but {now}",
             )
     if spec.output.grouped != (table.kind == "super"):
         raise MillraceError(
-            ErrorCode.TYPE_MISMATCH, f"the output table {table.db}.{table.name} is a {table.kind} table now"
+            ErrorCode.TYPE_MISMATCH, f"the output table {table.db}.{table.name} is now a {table.kind} table"
         )
 
 

@@ -39,7 +39,7 @@ class SetAside(MillraceError):
     """A stream's calculation takes longer than the others should wait: it goes on beside them."""
 
     def __init__(self) -> None:
-        message = "its triggers before take long to calculate; other streams go on meanwhile"
+        message = "its earlier triggers take a long time to calculate; other streams continue meanwhile"
         super().__init__(ErrorCode.TIMEOUT, message)
 
 

@@ -30,7 +30,7 @@ def like(pattern: str) -> str:
         if char == "\\":
             escaped = next(chars, "")
             if escaped not in ("%", "_", "\\"):
-                raise ValueError(f"the pattern {pattern!r}: a backslash may stand only before %, _ or \\")
+                raise ValueError(f"the pattern {pattern!r}: a backslash is allowed only before %, _ or \\")
             parts.append(_escaped(escaped))
         else:
             parts.append({"%": ".*", "_": "."}.get(char) or _escaped(char))
@@ -51,7 +51,7 @@ def regular(pattern: str) -> str:
         pl.Series([""]).str.contains(found)
     except pl.exceptions.ComputeError:
         raise ValueError(
-            f"the pattern {pattern!r} is not possible here (look-around and references are not)"
+            f"the pattern {pattern!r} is not supported here (look-around and backreferences are not)"
         ) from None
     return found
 
@@ -72,7 +72,7 @@ class _Rewriter:
         return "".join(parts)
 
     def _refuse(self, what: str) -> ValueError:
-        return ValueError(f"the pattern {self.pattern!r}: {what} is not possible here")
+        return ValueError(f"the pattern {self.pattern!r}: {what} is not supported here")
 
     def _ahead(self, *texts: str) -> str | None:
         return next((text for text in texts if self.pattern.startswith(text, self.place)), None)
@@ -83,7 +83,7 @@ class _Rewriter:
             return self._escape()
         if self.depth:
             if (known := self._ahead("--", "~~", "[:")) is not None:
-                raise self._refuse(f"{known} in a class")
+                raise self._refuse(f"{known} in a character class")
         elif self._ahead("(?") and not self._ahead(*_GROUPS):
             raise self._refuse(self.pattern[self.place : self.place + 3])
         elif char in "*+?}" and self.pattern[self.place + 1 : self.place + 2] == "+":

@@ -55,19 +55,21 @@ def _over_a_row(argument: Argument, what: str, table: Table) -> tuple[exp.Expr, 
     """The expression, and the names of the columns and tags that it reads."""
     tree = parse_expression(argument.text, argument.position)
     for placeholder, where in placeholders(tree):
-        raise bad(f"{what}: the placeholder {placeholder} is not allowed over single rows", where)
+        raise bad(
+            f"{what}: the placeholder {placeholder} is not allowed in an expression over one row", where
+        )
     for query in tree.find_all(exp.Query):
-        raise bad(f"{what}: a query is not allowed over single rows", position_of(query))
+        raise bad(f"{what}: a subquery is not allowed in an expression over one row", position_of(query))
     for call in tree.find_all(exp.Anonymous):
         if call.this in AGGREGATES:
-            raise bad(f"{what}: {call.this} looks beyond one row", position_of(call))
+            raise bad(f"{what}: {call.this} reads more than one row", position_of(call))
     names: list[str] = []
     for column in tree.find_all(exp.Column):
         where = position_of(column)
         if column.name in TIME_NAMES and not column.this.args.get("quoted"):
             column.this.set("this", table.key.name)
         if column.table not in ("", table.name):
-            raise bad(f"{what}: {column.table}.{column.name} is not of the trigger table", where)
+            raise bad(f"{what}: {column.table}.{column.name} is not a column of the trigger table", where)
         if table.column(column.name) is None and table.tag(column.name) is None and column.name != "tbname":
             raise bad(f"{what}: {table.name} has no column {column.name}", where, ErrorCode.UNKNOWN_COLUMN)
         if column.name not in names:

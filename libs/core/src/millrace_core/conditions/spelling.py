@@ -113,7 +113,7 @@ def _bound(
     for node in list(holder.walk()):
         if isinstance(node, exp.Anonymous):
             if node.name in FORBIDDEN:
-                raise _refused(what, f"{node.name}, which is another at another time,", node)
+                raise _refused(what, f"{node.name}, whose value changes over time,", node)
             calls.setdefault((node.meta.get("line", 0), node.meta.get("col", 0)), node.name)
         elif isinstance(node, exp.Column):
             found = with_type(column(node.name, "_row"), types[node.name])
@@ -125,7 +125,9 @@ def _bound(
 
 def _refused(what: str, thing: str, node: exp.Expr) -> SqlError:
     return SqlError(
-        ErrorCode.UNSUPPORTED, f"{what}: {thing} is not possible over single rows", position_of(node)
+        ErrorCode.UNSUPPORTED,
+        f"{what}: {thing} is not supported in an expression over one row",
+        position_of(node),
     )
 
 
@@ -169,8 +171,8 @@ class Spelling:
 
     def too_much(self, node: exp.Expr) -> SqlError:
         message = (
-            f"{self.what}: the expression is too much work for each row: it has too many parts in a row, "
-            "or calls that need a value several times inside one another"
+            f"{self.what}: the expression is too expensive to evaluate for each row: it has too many chained "
+            "parts, or nested calls that repeat their arguments"
         )
         return SqlError(ErrorCode.TOO_LARGE, message, position_of(node))
 
@@ -185,8 +187,9 @@ class Spelling:
         if found is None:
             raise SqlError(
                 ErrorCode.TYPE_MISMATCH,
-                f"{self.what}: {value.kind} cannot be used as {kind} over single rows", position_of(at),
-            )  # fmt: skip
+                f"{self.what}: {value.kind} cannot be used as {kind} in an expression over one row",
+                position_of(at),
+            )
         return found
 
     def common(self, nodes: list[exp.Expr], exact: bool = False) -> tuple[list[AnyExpression], str]:

@@ -32,10 +32,10 @@ def duration(argument: Argument, what: str, rule: DurationRule, precision: Preci
     """
     token = one_token(argument)
     if token is None or token.kind is not TokenKind.DURATION or not token.value[:-1].isdigit():
-        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+        raise bad(f"{what}: {argument.text} is not valid; expected {rule}", argument.position)
     found = Duration(int(token.value[:-1]), cast(Unit, token.value[-1]))
     if found.unit not in rule.units or not _in_range(found, rule):
-        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+        raise bad(f"{what}: {argument.text} is not valid; expected {rule}", argument.position)
     if precision is not None and found.unit in UNIT_NS:
         try:
             ticks(found, precision)
@@ -59,10 +59,10 @@ def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
     """The whole number that an argument stands for; :raises SqlError: if it is not one, or out of range."""
     token = one_token(argument)
     if token is None or token.kind is not TokenKind.INTEGER or not token.value.isdigit():
-        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+        raise bad(f"{what}: {argument.text} is not valid; expected {rule}", argument.position)
     value = int(token.value)
     if not rule.low <= value <= rule.high:
-        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+        raise bad(f"{what}: {argument.text} is not valid; expected {rule}", argument.position)
     return value
 
 
@@ -70,5 +70,5 @@ def name(argument: Argument, what: str) -> str:
     """The name that an argument stands for; :raises SqlError: if it is not one."""
     token = one_token(argument)
     if token is None or token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
-        raise bad(f"{what}: {argument.text} is not a name of a column", argument.position)
+        raise bad(f"{what}: {argument.text} is not a column name", argument.position)
     return token.value

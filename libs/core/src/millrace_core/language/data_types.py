@@ -22,15 +22,17 @@ def data_type(c: Cursor) -> DataType:
         raise SqlError(ErrorCode.INVALID_VALUE, f"unknown data type {text}", name.position)
     if not c.take("("):
         if text in SIZED:
-            raise SqlError(ErrorCode.INVALID_VALUE, f"{text} needs a length: {text}(16)", name.position)
+            raise SqlError(
+                ErrorCode.INVALID_VALUE, f"{text} needs a length, such as {text}(16)", name.position
+            )
         return DataType(text)
     where = c.here()
     length = c.integer("a length")
     c.expect(")")
     if text not in SIZED:
-        raise SqlError(ErrorCode.INVALID_VALUE, f"{text} takes no length", where)
+        raise SqlError(ErrorCode.INVALID_VALUE, f"{text} does not take a length", where)
     if not 1 <= length <= SIZED[text]:
         raise SqlError(
-            ErrorCode.INVALID_VALUE, f"{text}({length}): a length of 1 to {SIZED[text]} is allowed", where
+            ErrorCode.INVALID_VALUE, f"{text}({length}): the length must be from 1 to {SIZED[text]}", where
         )
     return DataType(text, length)

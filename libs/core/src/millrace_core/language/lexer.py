@@ -71,7 +71,7 @@ def check_size(text: str, origin: Position = START) -> None:
     a lexer needs seconds for some megabytes."""
     size = len(text.encode("utf-8", "replace"))
     if size > MOST_BYTES:
-        message = f"the statement has {size:,} bytes, {MOST_BYTES:,} are allowed"
+        message = f"the statement is {size:,} bytes long; at most {MOST_BYTES:,} bytes are allowed"
         raise SqlError(ErrorCode.TOO_LARGE, message, origin)
 
 
@@ -152,8 +152,8 @@ class Lexer(Words):
                 return Token(kind, text, text.lower(), start, end)
         raise SqlError(
             ErrorCode.SYNTAX,
-            f"{text!r} is neither a number nor a duration: {text.lstrip('.0123456789')} is not a duration's "
-            "unit (b u a s m h d w n y)",
+            f"{text!r} is neither a number nor a duration: {text.lstrip('.0123456789')} is not a unit of "
+            "time (b, u, a, s, m, h, d, w, n or y)",
             self.position(start),
         )
 
@@ -163,13 +163,13 @@ class Lexer(Words):
         if char in "'\"":
             return SqlError(
                 ErrorCode.SYNTAX,
-                f"the string that begins with {char} has no end: the closing {char} is missing",
+                f"unterminated string: the closing {char} is missing",
                 where,
             )
         if char == "`":
-            return SqlError(ErrorCode.SYNTAX, "the name in back quotes is empty or has no end", where)
+            return SqlError(ErrorCode.SYNTAX, "the name in backquotes is empty or unterminated", where)
         if self.text.startswith("/*", self.place):
-            return SqlError(ErrorCode.SYNTAX, "the comment has no end", where)
+            return SqlError(ErrorCode.SYNTAX, "unterminated comment: the closing */ is missing", where)
         return SqlError(ErrorCode.SYNTAX, f"unexpected character {char!r}", where)
 
 

@@ -87,7 +87,7 @@ def read_rows(lexer: Lexer, width: int | None) -> InsertRows:
         cells, offsets = _read_row(lexer)
         if len(cells) != width:
             raise SqlError(
-                ErrorCode.SYNTAX, f"the row has {len(cells)} values where {width} are needed",
+                ErrorCode.SYNTAX, f"the row has {len(cells)} values, but {width} are expected",
                 lexer.position(offsets[0]),
             )  # fmt: skip
         rows.append(cells)

@@ -47,7 +47,7 @@ def check_unmixed(cursor: Cursor, chosen: str, *, older: bool) -> None:
         raise mixed(
             word.upper(),
             cursor.here(),
-            f"{chosen.upper()} behind the stream's name makes this a stream of the {_NAMES[older]} one",
+            f"{chosen.upper()} after the stream's name makes this a stream of the {_NAMES[older]} one",
             older=older,
         )
 

@@ -58,8 +58,8 @@ def delete_range(statement: Delete, table: Table, session: TimeContext) -> tuple
             raise SqlError(
                 ErrorCode.NOT_ALLOWED,
                 # this is not SQL, but the text of an error
-                f"DELETE FROM {statement.name}: a condition on {bound.column.text}; only the time column "  # noqa: S608
-                f"{table.key.name} (and tbname) can be used",
+                f"DELETE FROM {statement.name}: a condition on {bound.column.text} is not allowed; "  # noqa: S608
+                f"only the time column {table.key.name} (and tbname) can be used",
                 bound.column.position,
             )
         value = time_value(bound.value, session)
@@ -123,6 +123,6 @@ def _time_expression(cell: str, session: TimeContext) -> int:
 def _no_time(cell: str) -> MillraceError:
     return MillraceError(
         ErrorCode.INVALID_VALUE,
-        f"{cell[:64]!r} is not a time: '2026-01-31 23:59:59.000', a number of ticks, now() or today(), with "
-        "durations added (now() - 10s)",
+        f"{cell[:64]!r} is not a valid time; write '2026-01-31 23:59:59.000', a number of ticks, now() or "
+        "today(), optionally with durations added or subtracted (now() - 10s)",
     )

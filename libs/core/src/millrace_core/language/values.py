@@ -42,7 +42,7 @@ def insert_columns(
     if part.rows.width != len(columns):
         raise SqlError(
             ErrorCode.SYNTAX,
-            f"{part.name}: the rows have {part.rows.width} values where {len(columns)} are needed",
+            f"{part.name}: the rows have {part.rows.width} values, but {len(columns)} are expected",
             part.rows.position(0, 0),
         )
     found: dict[str, list[object]] = {}
@@ -200,7 +200,7 @@ def _mismatch(text: str, type_: DataType) -> MillraceError:
 def _out_of_range(text: str, type_: DataType) -> MillraceError:
     info = type_.info
     span = f" ({info.low} to {info.high})" if info.integer else ""
-    return MillraceError(ErrorCode.INVALID_VALUE, f"{text} is out of the range of {type_}{span}")
+    return MillraceError(ErrorCode.INVALID_VALUE, f"{text} is out of range for {type_}{span}")
 
 
 def _integer(text: str, _quoted: bool, type_: DataType) -> int:
@@ -249,11 +249,14 @@ def _text(text: str, quoted: bool, type_: DataType, *, size: Callable[[str], int
     if not quoted and not _NUMBER.fullmatch(text) and text.lower() not in _BOOLS:
         raise _mismatch(text, type_)
     if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} holds characters that are not text")
+        raise MillraceError(
+            ErrorCode.INVALID_VALUE, f"{text[:64]!r} contains characters that are not allowed in text"
+        )
     length = size(text)
     if type_.length is not None and length > type_.length:
         raise MillraceError(
-            ErrorCode.INVALID_VALUE, f"the value is too long: {length} {unit}, {type_} takes {type_.length}"
+            ErrorCode.INVALID_VALUE,
+            f"the value is too long: {length} {unit}, but {type_} allows {type_.length}",
         )
     return text
 
@@ -284,7 +287,7 @@ def _binary(text: str, quoted: bool, type_: DataType) -> str:
             text = bytes.fromhex(text[2:]).decode()
         except ValueError as error:
             raise MillraceError(
-                ErrorCode.INVALID_VALUE, f"{text[:64]!r}: hexadecimal digits of UTF-8 bytes are needed"
+                ErrorCode.INVALID_VALUE, f"{text[:64]!r} must be hexadecimal digits that encode valid UTF-8"
             ) from error
     return _text(text, quoted, type_, size=_utf8_length, unit="bytes")
 

@@ -24,18 +24,20 @@ def origins_of_table(
     """
     for column in (*statement.columns, *statement.tags):
         if column.composite_key and statement.virtual:
-            raise _refused(f"{column.name.text}: a virtual table has no composite key", column.name.position)
+            raise _refused(
+                f"{column.name.text}: a virtual table cannot have a composite key", column.name.position
+            )
     mapped = [column for column in (*statement.columns, *statement.tags) if column.source is not None]
     if not statement.virtual or statement.tags:
         if mapped:
-            kind = (
-                "a virtual super table's children have" if statement.virtual else "only a virtual table has"
+            whose = "the child tables of a virtual super table" if statement.virtual else "a virtual table"
+            raise _refused(
+                f"{mapped[0].name.text} FROM: only {whose} can have sources", mapped[0].name.position
             )
-            raise _refused(f"{mapped[0].name.text} FROM: {kind} sources", mapped[0].name.position)
         return ()
     if statement.columns[0].source is not None:
         name = statement.columns[0].name
-        raise _refused(f"{name.text}: the time column of a virtual table has no source", name.position)
+        raise _refused(f"{name.text}: the time column of a virtual table cannot have a source", name.position)
     return tuple(
         None
         if column.source is None
@@ -68,16 +70,16 @@ def _target(table: Table, name: Name | None, source: ColumnSource, place: int) -
         if place >= len(own):
             raise SqlError(
                 ErrorCode.SYNTAX,
-                f"{table.name} has {len(own)} columns besides its time, and more are given",
+                f"{table.name} has {len(own)} columns besides its time column, but more sources are given",
                 where,
             )
         return own[place], where
     column = next((column for column in own if column.name == name.text), None)
     if column is None:
         why = (
-            "is its time column, which has no source"
+            "is its time column, which cannot have a source"
             if name.text == table.key.name
-            else "is not a column of it"
+            else "is not one of its columns"
         )
         raise SqlError(ErrorCode.UNKNOWN_COLUMN, f"{table.name}: {name.text} {why}", name.position)
     return column, name.position
@@ -89,7 +91,10 @@ def _origin(
     table, child = _source_table(source.table, catalog, database)
     where = source.table.position
     if table.precision != precision:
-        raise _refused(f"{source.table}: its precision is {table.precision}, here it is {precision}", where)
+        raise _refused(
+            f"{source.table}: its precision is {table.precision}, but the virtual table's is {precision}",
+            where,
+        )
     if table.has_composite_key:
         raise _refused(f"{source.table}: a table with a composite key cannot be a source", where)
     given = table.column(source.column.text)
@@ -102,7 +107,7 @@ def _origin(
     if given.type != column.type:
         raise SqlError(
             ErrorCode.TYPE_MISMATCH,
-            f"{column.name} is {column.type}, its source {source.table}.{given.name} is {given.type}",
+            f"{column.name} is {column.type}, but its source {source.table}.{given.name} is {given.type}",
             source.column.position,
         )
     name = child.name if child is not None else table.name
@@ -113,7 +118,7 @@ def _origin(
 def _source_table(name: QualifiedName, catalog: Catalog, database: str | None) -> tuple[Table, Child | None]:
     db = name.db or database
     if db is None:
-        raise SqlError(ErrorCode.NO_DATABASE, f"{name}: no database is chosen", name.position)
+        raise SqlError(ErrorCode.NO_DATABASE, f"{name}: no database is selected", name.position)
     if db not in catalog.databases:
         raise SqlError(ErrorCode.UNKNOWN_DATABASE, f"{name}: the database {db} does not exist", name.position)
     found = catalog.find(db, name.name)
@@ -121,9 +126,14 @@ def _source_table(name: QualifiedName, catalog: Catalog, database: str | None) -
         raise SqlError(ErrorCode.UNKNOWN_TABLE, f"the table {db}.{name.name} does not exist", name.position)
     table, child = found
     if table.virtual:
-        raise _refused(f"{name} is a virtual table; its sources can be sources, it cannot", name.position)
+        raise _refused(
+            f"{name} is a virtual table and cannot be a source; name its own sources instead", name.position
+        )
     if child is None and table.kind == "super":
-        raise _refused(f"{name} is a super table; its child tables can be sources", name.position)
+        raise _refused(
+            f"{name} is a super table and cannot be a source; name one of its child tables instead",
+            name.position,
+        )
     return table, child
 
 

@@ -21,7 +21,7 @@ class Takes(Enum):
 
     NOTHING = "no argument"
     DURATION = "a duration"
-    TIME = "a start time, or nothing"
+    TIME = "an optional start time"
     CONDITION = "a condition"
     EVENTS = "event types"
 
@@ -64,25 +64,26 @@ def _set(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-STORED = "only what is stored can be taken back"
-EITHER = "history is calculated beside what is live, or before it"
+STORED = "only stored results can be retracted"
+EITHER = "history is calculated either alongside live data or before it"
 OPTIONS: dict[str, OptionRule] = {
     rule.keyword: rule
     for rule in (
         OptionRule(
             "WATERMARK",
             "watermark",
-            "Rows wait until event time has moved on by so much; what comes later than that is late.",
+            "Rows wait until event time has advanced by this much; rows that arrive after that are late.",
             Takes.DURATION,
             DurationRule(FIXED_UNITS, zero=True),
             ignored=Trait.CLOCK,
             within="EXPIRED_TIME",
-            apart="rows would be too old while they still wait",
+            apart="rows would expire while they still wait",
         ),
         OptionRule(
             "EXPIRED_TIME",
             "expired_time",
-            "Rows older than the newest by more trigger and recalculate nothing; queries still read them.",
+            "Rows that are older than the newest row by more than this trigger nothing and cause no "
+            "recalculation; queries still read them.",
             Takes.DURATION,
             DurationRule(SHORT_UNITS),
             ignored=Trait.CLOCK,
@@ -90,26 +91,29 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "IGNORE_DISORDER",
             "ignore_disorder",
-            "Late rows and updates change no window; else the windows that they touch are recalculated.",
+            "Late rows and updates do not change any window; without this option, the windows that they "
+            "affect are recalculated.",
             ignored=Trait.FINAL,
         ),
         OptionRule(
             "DELETE_RECALC",
             "delete_recalc",
-            "Deleted rows, and rows of a dropped child table, recalculate the windows that they were in.",
+            "When rows are deleted or a child table is dropped, the windows that contained the rows are "
+            "recalculated.",
             refused=Trait.FINAL,
         ),
         OptionRule(
             "DELETE_OUTPUT_TABLE",
             "delete_output_table",
-            "A child table that is dropped takes its output table along.",
+            "When a child table is dropped, its output table is dropped too.",
             needs=Needs.BY_CHILD,
-            why="else no output table belongs to one child table",
+            why="otherwise no output table belongs to a single child table",
         ),
         OptionRule(
             "FILL_HISTORY",
             "fill_history",
-            "Rows from before the stream, from the start time on, trigger too; live triggers go first.",
+            "Rows that were there before the stream trigger too, from the start time on; live triggers go "
+            "first.",
             Takes.TIME,
             refused=Trait.CLOCK,
             excludes=_set("FILL_HISTORY_FIRST"),
@@ -118,7 +122,8 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "FILL_HISTORY_FIRST",
             "fill_history_first",
-            "Rows from before the stream, from the start time on, trigger first; live triggers wait.",
+            "Rows that were there before the stream trigger first, from the start time on; live triggers "
+            "wait.",
             Takes.TIME,
             refused=Trait.CLOCK,
             excludes=_set("FILL_HISTORY"),
@@ -127,21 +132,21 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "CALC_NOTIFY_ONLY",
             "calc_notify_only",
-            "Results are sent to the addresses of NOTIFY and not stored.",
+            "Results are sent to the NOTIFY addresses and not stored.",
             excludes=_set("RETRACT"),
             apart=STORED,
             needs=Needs.NOTIFY,
-            why="else its results would go nowhere",
+            why="otherwise its results would go nowhere",
         ),
         OptionRule(
             "LOW_LATENCY_CALC",
             "low_latency_calc",
-            "The stream is calculated before those that wait with it, and alone.",
+            "The stream is calculated before other waiting streams, and separately from them.",
         ),
         OptionRule(
             "PRE_FILTER",
             "pre_filter",
-            "Only rows that meet the condition on columns and tags trigger; queries read all rows.",
+            "Only rows that meet the condition (on columns and tags) trigger; queries read all rows.",
             Takes.CONDITION,
             needs=Needs.TABLE,
             why="without it there are no rows to filter",
@@ -149,13 +154,14 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "FORCE_OUTPUT",
             "force_output",
-            "A query without a result writes one row: constants and placeholders, NULL for columns.",
+            "If the query returns no rows, one row is written: constants and placeholders have their "
+            "values, columns are NULL.",
         ),
         OptionRule(
             "MAX_DELAY",
             "max_delay",
-            "A window that is open calculates whenever so much processing time has passed, whatever "
-            "EVENT_TYPE says.",
+            "An open window is calculated each time this much processing time has passed, regardless of "
+            "EVENT_TYPE.",
             Takes.DURATION,
             DurationRule("smhd", low=Duration(3, "s")),
             ignored=Trait.INSTANTS,
@@ -163,14 +169,15 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "EVENT_TYPE",
             "event_types",
-            "Whether windows calculate when they open, when they close (the default), or both.",
+            "Whether windows are calculated when they open, when they close (the default), or both.",
             Takes.EVENTS,
             ignored=Trait.INSTANTS,
         ),
         OptionRule(
             "IGNORE_NODATA_TRIGGER",
             "ignore_nodata_trigger",
-            "No trigger where the trigger table has no rows in the window, or since the trigger before.",
+            "Nothing is triggered if the trigger table has no rows in the window, or none since the "
+            "previous trigger.",
             ignored=Trait.ROWS,
             needs=Needs.TABLE,
             why="without it there are no rows to look for",
@@ -178,13 +185,13 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "RETRACT",
             "obsolete",
-            "Results of windows that no longer exist (merged, split, emptied) leave the output table; the "
-            "query's first column is _twstart.",
+            "Results of windows that no longer exist (merged, split or emptied) are removed from the "
+            "output table; the query's first column must be _twstart.",
             refused=Trait.FINAL,
             excludes=_set("CALC_NOTIFY_ONLY"),
             apart=STORED,
             needs=Needs.OUTPUT,
-            why="without it there are no results to take back",
+            why="without it there are no results to retract",
             emits=True,
             sets="retracted",
         ),

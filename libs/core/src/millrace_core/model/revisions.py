@@ -39,7 +39,7 @@ def names_now(words: Table, table: Table, names: Sequence[str]) -> dict[str, str
     found = {name: now.get(name, name) for name in names}
     for name, current in found.items():
         if current is None:
-            message = f"{words.db}.{words.name} has no {name} any more: it was dropped"
+            message = f"{words.db}.{words.name} no longer has {name}: it was dropped"
             raise PlanError(ErrorCode.UNKNOWN_COLUMN, message)
     return {name: current for name, current in found.items() if current is not None}
 

@@ -27,17 +27,15 @@ class DurationRule:
     zero: bool = False
 
     def __str__(self) -> str:
-        parts = []
-        if self.low and self.high:
-            parts.append(f"{self.low} to {self.high}")
-        elif self.low:
-            parts.append(f"at least {self.low}")
-        elif self.below:
-            parts.append(f"less than {self.below}")
-        elif not self.zero:
-            parts.append("more than 0")
         units = ", ".join(self.units)
-        return ", ".join([*parts, f"a whole number and a unit of {units}"])
+        text = f"an integer followed by a unit ({units})"
+        if self.low and self.high:
+            return f"{text}, from {self.low} to {self.high}"
+        if self.low:
+            return f"{text}, at least {self.low}"
+        if self.below:
+            return f"{text}, less than {self.below}"
+        return text if self.zero else f"{text}, greater than 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class IntegerRule:
     high: int
 
     def __str__(self) -> str:
-        return f"a whole number from {self.low} to {self.high}"
+        return f"an integer from {self.low} to {self.high}"
 
 
 PERIOD_RULE = DurationRule(SHORT_UNITS, low=Duration(10, "a"), high=Duration(3650, "d"))

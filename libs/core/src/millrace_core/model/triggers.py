@@ -24,11 +24,11 @@ class Trigger:
 class Trait(Enum):
     """The properties of trigger types that rules depend on. The words say why an option is refused."""
 
-    CLOCK = "its instants are those of the clock, none lies in the past"
-    INSTANTS = "it has instants, which neither open nor last"
-    FINAL = "what it has calculated is never calculated again for changed rows"
-    ROWS = "its windows are made of rows, so none is without data"
-    NUMBERED = "its windows are numbers of rows, whatever their times"
+    CLOCK = "it triggers by the clock, never for times in the past"
+    INSTANTS = "it triggers at points in time, which do not open or close"
+    FINAL = "its results are never recalculated when rows change"
+    ROWS = "its windows are made of rows, so none is empty"
+    NUMBERED = "its windows count rows, regardless of their times"
 
 
 class UnknownTrigger(Trigger):
@@ -52,7 +52,7 @@ def spec_of(name: str) -> type[Trigger] | None:
 def register_spec(spec: type[Trigger]) -> None:
     """Make a type's spec readable. :raises ValueError: if another type has the same name."""
     if _specs.setdefault(spec.__name__, spec) is not spec:
-        raise ValueError(f"there are two trigger types {spec.__name__}")
+        raise ValueError(f"there are two trigger types named {spec.__name__}")
 
 
 def unregister_spec(spec: type[Trigger]) -> None:
@@ -78,6 +78,6 @@ def read_known_trigger(wanted: type, data: object) -> object:
         return data
     name = data.get("type") if isinstance(data, dict) else None
     if not isinstance(name, str):
-        raise msgspec.ValidationError("a trigger is an object with the name of its type")
+        raise msgspec.ValidationError("a trigger must be an object that names its type")
     spec = _specs.get(name)
     return UnknownTrigger(name) if spec is None else msgspec.convert(data, spec)

@@ -136,7 +136,7 @@ class Delivery:
     def connected(self) -> None:
         """There is a connection. Only the first confirmation shows whether it works."""
         if self._open:
-            raise MillraceError(ErrorCode.INTERNAL, "the address is connected already")
+            raise MillraceError(ErrorCode.INTERNAL, "the address is already connected")
         self._open = True
 
     def take(self, message_id: str, timestamp: int) -> Outbound | None:

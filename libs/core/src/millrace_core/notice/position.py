@@ -31,7 +31,7 @@ def read(text: str) -> dict[int, Cursor]:
         if match is None or int(match[1]) in found:
             raise MillraceError(
                 ErrorCode.INVALID_VALUE,
-                f"after={text}: not a position; it is the `position` of a message, or `earliest`",
+                f"after={text}: not a valid position; use the `position` of a message, or `earliest`",
             )
         found[int(match[1])] = int(match[2]), int(match[3] or 0)
     return found

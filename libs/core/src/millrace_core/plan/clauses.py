@@ -48,12 +48,12 @@ def check_clauses(scope: Scope, ctx: Context) -> None:
     select.set("operation_modifiers", None)
     if found.tags and (found.windowed or select.args.get("joins")):
         raise fail(
-            ErrorCode.NOT_ALLOWED, "SELECT TAGS reads one table's tags, without windows or joins", select
+            ErrorCode.NOT_ALLOWED, "SELECT TAGS reads one table and cannot have windows or joins", select
         )
     for key in ("limit", "offset"):
         clause = select.args.get(key)
         if clause is not None and not _whole(clause.expression):
-            raise fail(ErrorCode.INVALID_VALUE, f"{key.upper()} takes a whole number", clause)
+            raise fail(ErrorCode.INVALID_VALUE, f"{key.upper()} must be a non-negative integer", clause)
 
 
 def _whole(node: exp.Expr) -> bool:

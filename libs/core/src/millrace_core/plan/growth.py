@@ -43,8 +43,8 @@ class Growth:
         if self.made + nodes > MOST_GROWN + PER_NODE * self.visited:
             raise SqlError(
                 ErrorCode.TOO_LARGE,
-                "the query becomes too large here: functions that Spark needs an argument of several times "
-                "stand inside one another, or in too many columns",
+                "the query becomes too large here: functions that repeat their arguments in Spark are nested "
+                "too deeply, or used in too many columns",
                 position_of(at),
             )
 

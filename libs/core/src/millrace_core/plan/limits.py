@@ -30,7 +30,7 @@ def limit_partitions(scope: Scope, ctx: Context) -> None:
     found = rows | clauses.partitions
     counted = {key: int(_count(clause).name) for key, clause in found.items()}
     if select.args.get("distinct"):
-        message = "DISTINCT is not possible with LIMIT of a partition or SLIMIT"
+        message = "DISTINCT cannot be used with LIMIT of a partition or with SLIMIT"
         raise fail(ErrorCode.NOT_ALLOWED, message, next(iter(found.values())))
     for key in rows:
         select.set(key, None)

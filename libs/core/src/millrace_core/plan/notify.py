@@ -28,7 +28,7 @@ def add_notify(scope: Scope, ctx: Context) -> None:
         return
     foreign = ctx.notify.find(exp.Placeholder)
     if foreign is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, "NOTIFY: only result columns and constants are possible", foreign)
+        raise fail(ErrorCode.NOT_ALLOWED, "NOTIFY: only result columns and constants are allowed", foreign)
     found = _Columns(scope)
     condition = exp.Paren(this=ctx.notify.copy()).transform(found.put_in, copy=False)
     if not found.used:
@@ -60,7 +60,7 @@ class _Columns:
             message = f"NOTIFY: unknown result column {node.name}{near(node.name, self.by_name)}"
             raise fail(ErrorCode.UNKNOWN_COLUMN, message, node)
         if isinstance(node, exp.Anonymous) and (node.name in AGGREGATES or node.name in SERIES):
-            message = f"NOTIFY: {node.name}(…) is not a column of the result; name it in SELECT"
+            message = f"NOTIFY: {node.name}(…) is not a column of the result; add it to SELECT"
             raise fail(ErrorCode.UNKNOWN_COLUMN, message, node)
         return node
 

@@ -145,7 +145,7 @@ def _planned(tree: exp.Expr, ctx: Context) -> exp.Expr:
     if isinstance(tree, exp.SetOperation):
         return _union(tree, ctx)
     if not isinstance(tree, exp.Select):
-        raise fail(ErrorCode.UNSUPPORTED, "a SELECT is expected", tree)
+        raise fail(ErrorCode.UNSUPPORTED, "expected a SELECT", tree)
     for place in [tree.args.get("from_"), *(tree.args.get("joins") or [])]:
         if place is not None and isinstance(place.this, exp.Subquery):
             place.this.set("this", _planned(place.this.this, ctx))
@@ -159,9 +159,11 @@ def _planned(tree: exp.Expr, ctx: Context) -> exp.Expr:
 
 def _union(tree: exp.SetOperation, ctx: Context) -> exp.Expr:
     if any(tree.args.get(key) for key in CLAUSES):
-        raise fail(ErrorCode.UNSUPPORTED, "a window or PARTITION BY belongs to one SELECT of a UNION", tree)
+        raise fail(
+            ErrorCode.UNSUPPORTED, "a window or PARTITION BY must belong to a single SELECT of a UNION", tree
+        )
     if ctx.notify is not None:
-        raise fail(ErrorCode.UNSUPPORTED, "NOTIFY with WHERE is not possible with a UNION yet", ctx.notify)
+        raise fail(ErrorCode.UNSUPPORTED, "NOTIFY with WHERE is not supported with a UNION yet", ctx.notify)
     sides: list[exp.Expr] = []
     for key in ("this", "expression"):
         planned = _planned(tree.args[key], ctx)
@@ -173,7 +175,9 @@ def _union(tree: exp.SetOperation, ctx: Context) -> exp.Expr:
         tree.set(key, planned)
     left, right = (side.meta["results"] for side in sides)
     if len(left) != len(right):
-        message = f"the SELECTs of a UNION have {len(left)} and {len(right)} columns"
+        message = (
+            f"the SELECTs of a UNION must have the same number of columns, not {len(left)} and {len(right)}"
+        )
         raise fail(ErrorCode.TYPE_MISMATCH, message, tree)
     results = [_merged(a, b, tree) for a, b in zip(left, right, strict=True)]
     for side in sides:
@@ -211,7 +215,7 @@ def _order_union(ordered: exp.Expr, results: list[Result]) -> None:
         found = next((result for result in results if result.name == this.name), None)
     if found is None:
         names = [result.name for result in results]
-        message = f"ORDER BY of a UNION takes its result columns{near(this.name, names)}"
+        message = f"ORDER BY of a UNION can use only its result columns{near(this.name, names)}"
         raise fail(ErrorCode.UNKNOWN_COLUMN, message, this)
     reference = column(found.alias)
     reference.meta.update(resolved=True, result=found.alias)

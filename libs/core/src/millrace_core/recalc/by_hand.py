@@ -59,18 +59,18 @@ class ByHand:
             return "Finished", f"ignored for {self.ignored} of {groups} groups: {why}"
         if self.partly:
             some = "" if self.partly == groups else f" for {self.partly} of {groups} groups"
-            return "Finished", f"done {self._progress(spec)}{some}: the stream has come no further"
+            return "Finished", f"done {self._progress(spec)}{some}: the stream has not progressed further"
         return "Finished", ""
 
     def _why(self, spec: StreamSpec) -> str:
         type_ = type_of(spec.trigger)
         if not type_.numbered:
-            return f"the range begins behind what has been calculated ({self._progress(spec)})"
+            return f"the range begins after what has been calculated ({self._progress(spec)})"
         if self.open_end:
-            return f"{type_.keyword} is recalculated only between two times (FROM … TO …)"
+            return f"{type_.keyword} can be recalculated only between two times (FROM … TO …)"
         return (
-            f"{type_.keyword} is recalculated only as far as it has been calculated "
-            f"({self._progress(spec)}), and the range ends behind that"
+            f"{type_.keyword} can be recalculated only as far as it has been calculated "
+            f"({self._progress(spec)}), but the range ends after that"
         )
 
     def _progress(self, spec: StreamSpec) -> str:

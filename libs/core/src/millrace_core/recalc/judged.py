@@ -66,12 +66,12 @@ def refusal(spec: StreamSpec) -> str | None:
     """Why a stream cannot be verified; None if it can."""
     type_ = type_of(spec.trigger)
     if type_.by_clock:
-        why = "what a result was made of cannot be told from the rows' times"
-        return f"{type_.keyword} goes by the time of day: {why}"
+        why = "the rows' times do not show which rows a result was made from"
+        return f"{type_.keyword} triggers by the clock: {why}"
     if spec.emission.when == "force_window_close":
         return (
-            "FORCE_WINDOW_CLOSE: the clock closes its windows once, with what is written by then and never "
-            "again: which rows those were cannot be told from the stored rows"
+            "FORCE_WINDOW_CLOSE: the clock closes each window once, with the rows written by then; the "
+            "stored rows do not show which rows those were"
         )
     if spec.source is None:
         return "it has no trigger table"
@@ -80,7 +80,7 @@ def refusal(spec: StreamSpec) -> str | None:
     if spec.options.calc_notify_only:
         return "with CALC_NOTIFY_ONLY it stores no results: there is nothing to compare with"
     if spec.source.table.virtual:
-        return "its trigger table is virtual: windows are cut again from stored rows, and it stores none"
+        return "its trigger table is virtual: windows are rebuilt from stored rows, and it stores none"
     if "WINDOW_CLOSE" not in spec.options.event_types and type_.window:
-        return "EVENT_TYPE: it calculates at WINDOW_OPEN only, from the rows that were there at that moment"
+        return "EVENT_TYPE: it calculates only at WINDOW_OPEN, from the rows that were there at that moment"
     return None

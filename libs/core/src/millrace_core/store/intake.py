@@ -87,7 +87,7 @@ class Intake:
                     self._operate(index, name, operations[index], int(versions[index]), taken, barriers)
                 number = known.get(name, -1)
                 if number < 0 and index in with_rows:
-                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {own}")
+                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"{own} has no child table {name}")
                 numbers[index] = number
             except WireError as error:
                 taken.bad.append(Bad(index, error))
@@ -98,7 +98,10 @@ class Intake:
         none."""
         table = self._family.table
         if key is None and table.kind == "super":
-            raise WireError(ErrorCode.UNKNOWN_TABLE, f"no key: it names the child table of {table.name}")
+            raise WireError(
+                ErrorCode.UNKNOWN_TABLE,
+                f"the message has no key: the key must name a child table of {table.name}",
+            )
         return table.name if key is None else name_of(key)
 
     def _known(self, keys: Sequence[bytes | None]) -> np.ndarray | None:
@@ -127,7 +130,7 @@ class Intake:
                     taken.children.append(child)
             case Retag(tags=tags):
                 if name not in family.numbers:
-                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {family.table.name}")
+                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"{family.table.name} has no child table {name}")
                 family.retag(name, self._read_tags(tags, version))
             case Drop():
                 number = family.drop(name)
@@ -136,7 +139,7 @@ class Intake:
             case Delete(first=first, last=last):
                 number = family.numbers.get(name)
                 if number is None:
-                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {family.table.name}")
+                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"{family.table.name} has no child table {name}")
                 barriers.append(_Barrier(index, number, first, last))
 
     def _read_tags(self, tags: Mapping[str, object], version: int) -> Tags:

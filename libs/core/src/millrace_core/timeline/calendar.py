@@ -44,9 +44,7 @@ def to_local(seconds: int, where: tzinfo) -> datetime:
     try:
         return (_EPOCH + timedelta(seconds=seconds)).astimezone(where)
     except (OverflowError, ValueError) as error:
-        raise MillraceError(
-            ErrorCode.INVALID_VALUE, f"{seconds} s lies outside the years 1 to 9999"
-        ) from error
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{seconds} s is outside the years 1 to 9999") from error
 
 
 def from_local(local: datetime) -> int:
@@ -75,7 +73,7 @@ def add_months(value: int, months: int, precision: Precision, where: tzinfo) -> 
     month = local.year * 12 + local.month - 1 + months
     year, month0 = divmod(month, 12)
     if not 1 <= year <= 9999:
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"the year {year} lies outside 1 to 9999")
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"the year {year} is outside 1 to 9999")
     moved = local.replace(year=year, month=month0 + 1, day=min(local.day, _days(year, month0 + 1)))
     return check_range(from_local(moved) * per_second + part)
 

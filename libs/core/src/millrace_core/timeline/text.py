@@ -53,7 +53,8 @@ def parse_timestamp(text: str, precision: Precision, tz: tzinfo | str = UTC) -> 
 def _bad(text: str) -> MillraceError:
     return MillraceError(
         ErrorCode.INVALID_VALUE,
-        f"{text!r} is not a timestamp: '2026-01-31', '2026-01-31 23:59:59.000' or '2026-01-31T23:59:59Z' is",
+        f"{text!r} is not a timestamp; write '2026-01-31', '2026-01-31 23:59:59.000' or "
+        "'2026-01-31T23:59:59Z'",
     )
 
 

@@ -45,56 +45,58 @@ class Counter:
 COUNTERS: tuple[Counter, ...] = (
     # trigger-svc: rows
     Counter("rows_read", (TRIGGER,), "rows",
-            "Rows of the trigger table that reached the stream since it was made, before any condition; of "
-            "equal times in one message the last. Not under PERIOD, which reads no rows to trigger."),
+            "Rows of the trigger table that have reached the stream since it was created, before any "
+            "condition; of rows with equal times in one message, only the last. Not counted for PERIOD, "
+            "which reads no rows to trigger."),
     Counter("rows_used", (TRIGGER,), "rows",
-            "Rows that the trigger has evaluated: they took part in windows or instants, or their values "
-            "said that they do not (a state that is NULL, an event condition that is not met). Rows of "
-            "history that the slot was handed are included; rows that wait for the watermark are not, yet."),
+            "Rows that the trigger has evaluated: they took part in windows or points in time, or their "
+            "values excluded them (a state that is NULL, an event condition that is not met). History rows "
+            "that the slot was given are included; rows that wait for the watermark are not included yet."),
     Counter("late_used", (TRIGGER,), "rows",
-            "Of rows_used, those that came late: they changed an open window, or asked for a "
-            "recalculation."),
-    Counter("filtered", (TRIGGER,), "rows", "Rows that PRE_FILTER leaves out.", "unused"),
+            "Those of rows_used that were late: they changed an open window or asked for a recalculation."),
+    Counter("filtered", (TRIGGER,), "rows", "Rows that PRE_FILTER excludes.", "unused"),
     Counter("late", (TRIGGER,), "rows",
-            "Rows that came late and were ignored: IGNORE_DISORDER, or a trigger that knows no disorder "
-            "(COUNT_WINDOW, SLIDING).", "unused"),
+            "Late rows that were ignored, because of IGNORE_DISORDER or because the trigger does not handle "
+            "late rows (COUNT_WINDOW, SLIDING).", "unused"),
     Counter("expired", (TRIGGER,), "rows", "Rows older than EXPIRED_TIME allows.", "unused"),
     Counter("out_of_range", (TRIGGER,), "rows",
-            "Rows whose time is so far away that no window can be computed for it.", "unused"),
+            "Rows whose time is so far away that no window can be computed for them.", "unused"),
     Counter("null_columns", (TRIGGER,), "rows",
-            "Rows that COUNT_WINDOW does not count, as all of its columns are NULL in them.", "unused"),
+            "Rows that COUNT_WINDOW does not count because all of its columns are NULL.", "unused"),
     Counter("in_gap", (TRIGGER,), "rows",
-            "Rows between two windows of an INTERVAL whose SLIDING is larger.", "unused"),
+            "Rows that fall between two windows because SLIDING is longer than INTERVAL.", "unused"),
     Counter("unknown_table", (TRIGGER,), "rows",
-            "Rows of a child table that was dropped, or whose tags are not known.", "unused"),
+            "Rows of a child table that was dropped or whose tags are not known.", "unused"),
     Counter("undecodable", (TRIGGER,), "messages",
-            "Messages that cannot be read as rows of the trigger table; calc-svc makes dead letters of "
-            "them."),
+            "Messages that cannot be read as rows of the trigger table; calc-svc turns them into dead "
+            "letters."),
     # trigger-svc: what comes of them
     Counter("empty_windows", (TRIGGER,), "windows",
-            "Windows or instants without rows that were left out because too many lay between two rows."),
+            "Windows or points in time without rows that were left out because there were too many between "
+            "two rows."),
     Counter("events_sent", (TRIGGER,), "events",
-            "Trigger events that trigger-svc has sent to be calculated or notified of."),
+            "Trigger events that trigger-svc has sent for calculation or notification."),
     Counter("requests_sent", (TRIGGER,), "requests",
             "Requests for recalculation or history that slots have sent."),
     Counter("recalculated", (TRIGGER,), "batches",
-            "Micro-batches of a slot in which late rows came for closed windows of INTERVAL: these are "
+            "Micro-batches of a slot in which late rows arrived for closed INTERVAL windows; these are "
             "triggered again at once, without a request."),
     Counter("started", (TRIGGER, CALC), "ns",
-            "When the first task of the stream began to work.", fold="earliest"),
+            "When the first task of the stream started working.", fold="earliest"),
     Counter("last_trigger", (TRIGGER,), "ns",
-            "When what caused the latest trigger event was written to the log (PERIOD: its instant).",
+            "When the cause of the latest trigger event was written to the log (for PERIOD: the point in "
+            "time).",
             fold="latest"),
     # calc-svc: the trigger loop
     Counter("events_taken", (CALC,), "events",
-            "Trigger events of trigger-svc that calc-svc is done with, whatever came of them. What is "
-            "missing to events_sent waits."),
+            "Trigger events of trigger-svc that calc-svc has finished with, whatever the outcome. The "
+            "difference from events_sent is still waiting."),
     Counter("events_again", (CALC,), "events",
             "The same for events of recalculations and history."),
     Counter("repeated", (CALC,), "events",
-            "Trigger events that came again after a restart of trigger-svc, and were passed over."),
+            "Trigger events that came again after a restart of trigger-svc and were skipped."),
     Counter("calculations", (CALC,), "events", "Trigger events whose query was answered."),
-    Counter("failures", (CALC,), "events", "Trigger events whose calculation failed for good."),
+    Counter("failures", (CALC,), "events", "Trigger events whose calculation failed permanently."),
     Counter("table_gone", (CALC,), "events",
             "Trigger events of a table that was dropped before they were calculated."),
     Counter("window_gone", (CALC,), "events",
@@ -102,14 +104,16 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("last_calculated", (CALC,), "ns", "When the latest calculation ended.", fold="latest"),
     Counter("result_rows", (CALC,), "rows", "Result rows written to the output table."),
     Counter("null_key", (CALC,), "rows",
-            "Result rows that were not stored, as their key is NULL; notifications have them.", "dropped"),
+            "Result rows that were not stored because their key is NULL; notifications include them.",
+            "dropped"),
     Counter("notices", (CALC,), "events",
-            "Events for notifications that were made; each goes to every address of the stream, and to "
+            "Notification events that were created; each goes to every address of the stream and to "
             "subscribers."),
     # calc-svc: the loops that answer requests
     Counter("requests_answered", (RECALC, HISTORY), "requests",
-            "Requests for recalculation or history that are answered."),
-    Counter("requests_failed", (RECALC, HISTORY), "requests", "Those that were given up."),
+            "Requests for recalculation or history that have been answered."),
+    Counter("requests_failed", (RECALC, HISTORY), "requests",
+            "Requests for recalculation or history that were given up."),
     Counter("rows_read_again", (RECALC, HISTORY), "rows", "Stored rows read to answer them."),
     # notify-svc
     Counter("notify_delivered", (NOTIFY,), "events",
@@ -119,9 +123,9 @@ COUNTERS: tuple[Counter, ...] = (
                 f"Events that were given up, counted per address: {words}.", "notify_dropped")
         for cause, words in (
             ("bad_address", "the address is not a WebSocket address"),
-            ("forbidden", "the address lies in a network that notifications may not go to"),
+            ("forbidden", "the address is in a network that notifications may not be sent to"),
             ("unreached", "no WebSocket could be opened to the address, or it did not confirm in time"),
-            ("full", "too many events waited for it"),
+            ("full", "too many events were waiting for it"),
         )
     ),
 )  # fmt: skip

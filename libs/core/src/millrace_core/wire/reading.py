@@ -65,12 +65,14 @@ class Format(Generic[T]):
         if self.topic.keyed:
             text_of(key)
         elif key is not None:
-            raise undecodable(f"the key is {shown(key)}: messages of the topic {self.topic.name} have none")
+            raise undecodable(
+                f"the key is {shown(key)}, but messages of the topic {self.topic.name} have none"
+            )
         if value is None:
             raise undecodable("the message has no value")
         found = self._decode(value)
         if self._key_of is not None and key != (wanted := self._key_of(found)):
-            raise undecodable(f"the key is {shown(key)}: with this value it would be {shown(wanted)}")
+            raise undecodable(f"the key is {shown(key)}, but with this value it must be {shown(wanted)}")
         return found
 
 
@@ -98,9 +100,9 @@ def name_of(key: bytes) -> str:
     :raises WireError: UNDECODABLE for a key that cannot be the name of a table.
     """
     if not key:
-        raise undecodable("the key is empty: it names no table")
+        raise undecodable("the key is empty, but it must name a table")
     if len(key) > MAX_NAME:
-        raise undecodable(f"the key has {len(key)} bytes: a table name has {MAX_NAME} at most")
+        raise undecodable(f"the key has {len(key)} bytes, but a table name has at most {MAX_NAME}")
     return text_of(key)
 
 

@@ -72,7 +72,7 @@ def decode(value: bytes) -> Regrouped:
     """:raises WireError: UNDECODABLE if it is not such a message."""
     message = _decode(value)
     if len(message.ts) % 8:
-        raise undecodable(f"the value: {len(message.ts)} bytes are not times of 8 bytes each")
+        raise undecodable(f"the value: the times have {len(message.ts)} bytes, which is not a multiple of 8")
     return message
 
 

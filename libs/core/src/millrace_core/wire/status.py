@@ -241,7 +241,7 @@ def read(given: bytes | None, value: bytes | None) -> AnyStatus | Diagnosis | No
     """
     if _RECORDS.deletes(value):
         if _KEY.fullmatch(text_of(given)) is None:
-            raise undecodable("the message deletes a key that no record of the topic has")
+            raise undecodable("the message deletes a key that no record of the topic can have")
         return None
     answer = (given or b"").startswith(diagnosis.PREFIX.encode())
     return _ANSWERS.read(given, value) if answer else _RECORDS.read(given, value)

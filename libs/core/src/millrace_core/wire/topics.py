@@ -134,7 +134,9 @@ def table_of(topic: str) -> tuple[str, str]:
             return db, table
     except ValueError:
         pass  # not exactly two parts, or bytes that are not UTF-8
-    raise WireError(ErrorCode.UNKNOWN_TABLE, f"the topic name {topic} is not that of a table: {_FORM}")
+    raise WireError(
+        ErrorCode.UNKNOWN_TABLE, f"the topic name {topic} is not that of a table; the form is {_FORM}"
+    )
 
 
 _FORM = "wal.<database>.<table>, each byte other than a-z, 0-9, _ written as - and two hexadecimal digits"

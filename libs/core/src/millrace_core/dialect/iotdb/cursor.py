@@ -77,10 +77,10 @@ class Cursor(Words):
     def _no_token(self) -> IotdbError:
         char, where = self.text[self.place], self.position(self.place)
         if char in "'\"`":
-            what = "name in back quotes" if char == "`" else "string"
-            return syntax(f"the {what} that begins with {char} has no end", where)
+            what = "name in backquotes" if char == "`" else "string"
+            return syntax(f"unterminated {what}: the closing {char} is missing", where)
         if self.text.startswith("/*", self.place):
-            return syntax("the comment has no end", where)
+            return syntax("unterminated comment: the closing */ is missing", where)
         return syntax(f"unexpected character {char!r}", where)
 
     def refused(self, why: str, where: Position) -> IotdbError:
@@ -122,7 +122,7 @@ class Cursor(Words):
         found = self._nodes(_NODE, what)
         if found.nodes[0] != Node(ROOT):
             raise IotdbError(
-                Status.ILLEGAL_PATH, f"{found} is not {what}: a path begins with {ROOT}", found.position
+                Status.ILLEGAL_PATH, f"{found} is not {what}: a path must begin with {ROOT}", found.position
             )
         return found.check() if checked else found
 
@@ -130,7 +130,9 @@ class Cursor(Words):
         """A path without wildcards."""
         found = self.path(what)
         if found.wild:
-            raise IotdbError(Status.ILLEGAL_PATH, f"{found} is not {what}: it has a wildcard", found.position)
+            raise IotdbError(
+                Status.ILLEGAL_PATH, f"{found} is not {what}: it contains a wildcard", found.position
+            )
         return found
 
     def suffix(self) -> Pattern:
@@ -160,7 +162,7 @@ class Cursor(Words):
             stars = node.text.replace("*", "") == "" and node.wild
             if (stars and len(node.text) > 2) or (node.wild and not stars and MANY in node.text):
                 raise IotdbError(
-                    Status.ILLEGAL_PATH, f"{node.text} is not a node: ** stands alone, * for part of a node",
+                    Status.ILLEGAL_PATH, f"{node.text} is not a valid node: ** must be a whole node",
                     self.position(place),
                 )  # fmt: skip
             nodes.append(node)

@@ -150,7 +150,7 @@ def _bytes(c: Cursor) -> bytes:
     try:
         return bytes.fromhex(digits)
     except ValueError:
-        raise syntax(f"X'…' takes pairs of hexadecimal digits, not {digits[:64]!r}", where) from None
+        raise syntax(f"X'…' must contain pairs of hexadecimal digits, not {digits[:64]!r}", where) from None
 
 
 _COMPARISONS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<=": "<=", ">=": ">=", "<": "<", ">": ">"}
@@ -252,7 +252,7 @@ class _Reader:
                 return TimeColumn(c.position(token.start))
             return SeriesRef(c.suffix())
         quoted = token.kind is TokenKind.DURATION
-        raise c.unexpected("an expression" + " (a series called so stands in back quotes)" * quoted)
+        raise c.unexpected("an expression" + " (put a series of that name in backquotes)" * quoted)
 
     def _dotted(self, end: int) -> bool:
         return self._c.text[end : end + 1] == "."
@@ -300,14 +300,14 @@ class _Reader:
             raise c.unexpected("a value")
         if sign < 0:
             if isinstance(found.value, bool) or not isinstance(found.value, int | float):
-                raise syntax("a sign stands before a number only", where)
+                raise syntax("a sign is allowed only before a number", where)
             return Constant(-found.value, where)
         return found
 
     def _deeper(self, read: Callable[[], Expression]) -> Expression:
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            raise syntax(f"the expression is nested deeper than {MOST_DEPTH}", self._c.here())
+            raise syntax(f"the expression is nested more than {MOST_DEPTH} levels deep", self._c.here())
         found = read()
         self._depth -= 1
         return found

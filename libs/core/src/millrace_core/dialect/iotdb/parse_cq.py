@@ -23,7 +23,7 @@ def create_cq(c: Cursor, where: Position) -> CreateCq:
         if c.take("every"):
             every = duration(c, "EVERY")
         if c.take("boundary"):
-            boundary = time(c, "BOUNDARY, a time")
+            boundary = time(c, "a time for BOUNDARY")
         if c.take("range"):
             start = duration(c, "RANGE")
             if c.take(","):
@@ -42,7 +42,7 @@ def create_cq(c: Cursor, where: Position) -> CreateCq:
     interval = query.group.interval if query.group is not None else None
     if every is None:
         if interval is None:
-            raise semantic(f"{name}: say RESAMPLE EVERY, or GROUP BY an interval of time", where)
+            raise semantic(f"{name}: specify RESAMPLE EVERY, or GROUP BY with a time interval", where)
         every = interval
     if start is None:
         start = every
@@ -59,7 +59,7 @@ def _check_lengths(
         raise semantic(f"{name}: the start of RANGE must be greater than 0", where)
     if start <= end:
         raise semantic(
-            f"{name}: RANGE ends {end} ms ago and starts {start} ms ago: it must start before", where
+            f"{name}: RANGE starts {start} ms ago and ends {end} ms ago: it must start before it ends", where
         )
     if interval is not None and interval > start:
         raise semantic(
@@ -69,10 +69,10 @@ def _check_lengths(
 
 def _check_select(query: Select) -> None:
     if not query.into:
-        raise semantic("a continuous query needs INTO: where its results go", query.position)
+        raise semantic("a continuous query needs INTO to say where its results go", query.position)
     if query.group is not None and query.group.start is not None:
         raise semantic(
-            "GROUP BY in a continuous query takes no range of time: each run has its own",
+            "GROUP BY in a continuous query cannot have a time range: each run has its own",
             query.group.position,
         )
     for node in walk(query.where) if query.where is not None else ():
@@ -83,7 +83,9 @@ def _check_select(query: Select) -> None:
 
 
 def _no_time(node: Expression) -> IotdbError:
-    return semantic("a continuous query has no condition on time: each run has its own range", node.position)
+    return semantic(
+        "a continuous query cannot have a condition on time: each run has its own range", node.position
+    )
 
 
 def diagnose_cq(c: Cursor) -> DiagnoseCq:
@@ -98,7 +100,7 @@ def verify_cq(c: Cursor) -> VerifyCq:
     first = time(c, "the first time")
     c.expect("to")
     last = time(c, "the last time")
-    limit = c.integer("how many differences") if c.take("limit") else None
+    limit = c.integer("the maximum number of differences") if c.take("limit") else None
     return VerifyCq(name, where, first, last, limit)
 
 

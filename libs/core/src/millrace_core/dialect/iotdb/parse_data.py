@@ -21,7 +21,7 @@ def insert(c: Cursor) -> Insert:
     timed = names[0][1].lower() in TIMES
     measurements = names[1:] if timed else names
     if not measurements:
-        raise syntax("INSERT needs a measurement besides the time", listed)
+        raise syntax("INSERT needs at least one measurement besides the time", listed)
     seen: set[str] = set()
     for where, name in measurements:
         if name.lower() in TIMES:
@@ -33,9 +33,7 @@ def insert(c: Cursor) -> Insert:
     c.expect("values")
     rows = c.separated(lambda: _row(c, timed, len(measurements)))
     if not timed and len(rows) > 1:
-        raise semantic(
-            "only one row may go without its time: name time as the first column", rows[1].position
-        )
+        raise semantic("only a single row can omit its time: make time the first column", rows[1].position)
     return Insert(device, tuple(name for _, name in measurements), rows, aligned)
 
 
@@ -49,7 +47,7 @@ def _row(c: Cursor, timed: bool, width: int) -> InsertRow:
     values = c.separated(lambda: constant(c))
     c.expect(")")
     if len(values) != width:
-        raise syntax(f"the row has {len(values)} values where {width} measurements are named", where)
+        raise syntax(f"the row has {len(values)} values, but {width} measurements are named", where)
     return InsertRow(at, values, where)
 
 

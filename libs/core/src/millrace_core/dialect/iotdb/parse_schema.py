@@ -25,7 +25,7 @@ def create_database(c: Cursor) -> CreateDatabase:
     path = c.full_path("a database")
     if len(path.nodes) < 2:
         raise IotdbError(
-            Status.ILLEGAL_PATH, "root is not a database: one needs a node below it", path.position
+            Status.ILLEGAL_PATH, "root is not a database: a database needs a node below root", path.position
         )
     if c.at("with"):
         raise unsupported("a database's attributes (WITH) are not supported yet", c.here())
@@ -75,7 +75,7 @@ def _type(c: Cursor) -> str:
     where = c.here()
     name = c.name("a data type").upper()
     if name not in TYPES:
-        raise syntax(f"unknown data type {name}: there are {', '.join(TYPES)}", where)
+        raise syntax(f"unknown data type {name}; known types: {', '.join(TYPES)}", where)
     return name
 
 
@@ -153,7 +153,7 @@ def limits(c: Cursor) -> tuple[int | None, int]:
         number = c.integer("a number of rows")
         if word == "limit":
             if number == 0:
-                raise semantic("LIMIT is at least 1", where)
+                raise semantic("LIMIT must be at least 1", where)
             limit = number
         else:
             offset = number

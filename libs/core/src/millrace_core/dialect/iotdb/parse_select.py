@@ -32,7 +32,8 @@ def select(c: Cursor, where: Position) -> Select:
     c.expect("from")
     if c.at("("):
         raise syntax(
-            "there are no subqueries: let a continuous query write what the inner one gives, and read that",
+            "subqueries are not supported: write the inner query's results with a continuous query, and "
+            "read those",
             c.here(),
         )
     sources = c.separated(lambda: c.path("a path to read from"))
@@ -41,7 +42,7 @@ def select(c: Cursor, where: Position) -> Select:
         found["where"] = expression(c)
     _clauses(c, found)
     if found.get("by_series") and not last:
-        raise unsupported("ORDER BY TIMESERIES is possible only with SELECT LAST", where)
+        raise unsupported("ORDER BY TIMESERIES is allowed only with SELECT LAST", where)
     return Select(where, items, sources, into, last=last, **found)
 
 
@@ -61,7 +62,7 @@ def _target(c: Cursor) -> Target:
     aligned = c.take("aligned")
     path = c.target()
     if path.nodes[0] not in (Node(ROOT), Node("::")):
-        raise semantic(f"INTO {path}: a path begins with root", path.position)
+        raise semantic(f"INTO {path}: a path must begin with root", path.position)
     if not c.at("("):
         return Target(path, None, aligned)
     return Target(path, c.listed(c.target_measurement), aligned)
@@ -108,7 +109,7 @@ def _group_by(c: Cursor) -> dict[str, Any]:
     c.expect("(")
     start = end = None
     if c.at("("):
-        raise unsupported("GROUP BY takes a range [start, end), not (start, end]", c.here())
+        raise unsupported("GROUP BY supports only ranges [start, end), not (start, end]", c.here())
     if c.take("["):
         start = time(c, "the first time")
         c.expect(",")
@@ -166,7 +167,7 @@ def _fill(c: Cursor) -> dict[str, Any]:
         found = Fill("value", constant(c))
     if closing:
         if c.at(","):
-            raise unsupported("FILL takes one mode, without a threshold", c.here())
+            raise unsupported("FILL supports only one mode, without a threshold", c.here())
         c.expect(")")
     return {"fill": found}
 
@@ -177,7 +178,7 @@ def _order(c: Cursor) -> dict[str, Any]:
     if not by_series:
         c.expect("time")
     if c.at(","):
-        raise unsupported("ORDER BY takes only time", c.here())
+        raise unsupported("ORDER BY supports only time", c.here())
     descending = c.take("desc")
     if not descending:
         c.take("asc")

@@ -20,17 +20,17 @@ def create_trigger(c: Cursor, kind: str | None, where: Position) -> CreateTrigge
     name = c.name("the trigger's name")
     event = c.one_of("before", "after")
     if c.at("delete"):
-        raise syntax("triggers listen to INSERT only, not to DELETE", c.here())
+        raise syntax("triggers can fire only on INSERT, not on DELETE", c.here())
     c.expect("insert")
     if kind is None:
-        raise syntax(f"CREATE TRIGGER {name}: say STATELESS or STATEFUL before TRIGGER", where)
+        raise syntax(f"CREATE TRIGGER {name}: write STATELESS or STATEFUL before TRIGGER", where)
     c.expect("on")
     pattern = c.path("a path pattern")
     c.expect("as")
     class_at = c.here()
     class_name = c.string("the class, 'package.module:Class'")
     if not _CLASS.fullmatch(class_name):
-        raise _refused(f"{class_name!r} names no class: write 'package.module:Class'", class_at)
+        raise _refused(f"{class_name!r} is not the name of a class: write 'package.module:Class'", class_at)
     uri, uri_at = None, where
     if c.take("using"):
         c.expect("uri")
@@ -68,14 +68,14 @@ def _check_uri(made: CreateTrigger, where: Position) -> None:
     if made.uri is None:
         return
     if not made.uri.strip():
-        raise _refused("USING URI is empty: leave it out, or name a file", where)
+        raise _refused("USING URI is empty: omit it or name a file", where)
     if made.sha256 is not None:
         return
     parts = made.uri.split("/")
     if _SCHEME.match(made.uri) or made.uri.startswith(("/", "\\", "~")) or ".." in parts:
         raise _refused(
-            f"USING URI {made.uri!r} is not below the trigger folder: name the sha256 of the file among the "
-            'attributes, WITH ("sha256" = "…")',
+            f"USING URI {made.uri!r} is not in the trigger folder: add the file's sha256 to the attributes, "
+            'WITH ("sha256" = "…")',
             where,
         )
 

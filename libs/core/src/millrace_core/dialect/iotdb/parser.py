@@ -26,7 +26,7 @@ def parse(text: str) -> Statement:
             c.finish()
             return found
     if c.at("show"):
-        raise unsupported("SHOW lists DATABASES, DEVICES, TIMESERIES, TRIGGERS and CQS alone", where)
+        raise unsupported("SHOW supports only DATABASES, DEVICES, TIMESERIES, TRIGGERS and CQS", where)
     for words in _LATER:
         if c.at(*words):
             raise unsupported(f"{' '.join(words).upper()} is not supported", where)
@@ -34,11 +34,11 @@ def parse(text: str) -> Statement:
 
 
 def _no_alter(c: Cursor, where: Position) -> Statement:
-    raise syntax("a continuous query cannot be altered: drop it and create it anew", where)
+    raise syntax("a continuous query cannot be altered: drop it and create it again", where)
 
 
 def _no_switch(c: Cursor, where: Position) -> Statement:
-    raise syntax("triggers are active from CREATE to DROP TRIGGER: there is no START or STOP", where)
+    raise syntax("a trigger is active from CREATE TRIGGER to DROP TRIGGER: there is no START or STOP", where)
 
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (

@@ -99,10 +99,10 @@ class Pattern(msgspec.Struct, frozen=True, dict=True):
         """
         many = sum(node == Node(MANY) for node in self.nodes)
         if many > MOST_WILD:
-            raise self._too_wild(f"{many} ** in a path, there are at most {MOST_WILD} **")
+            raise self._too_wild(f"the path has {many} **; at most {MOST_WILD} are allowed")
         for node in self.nodes:
             if not node.quoted and node.text != MANY and node.text.count(ONE) > MOST_WILD:
-                raise self._too_wild(f"a node has at most {MOST_WILD} *")
+                raise self._too_wild(f"a node can have at most {MOST_WILD} *")
         return self
 
     def _too_wild(self, why: str) -> IotdbError:

@@ -86,7 +86,7 @@ class Schema:
             there = above or below
             message = f"{name} has already been created as database"
             if there != name:
-                message = f"{name} cannot be a database: {there} is one, and none lies in another"
+                message = f"{name} cannot be a database: {there} is one, and databases cannot be nested"
             raise IotdbError(Status.DATABASE_ALREADY_EXISTS, message, path.position)
         return name
 
@@ -199,7 +199,7 @@ def new_child(db: str, name: str, incarnation: int, created: int) -> Child:
     """The child table of a device. :raises IotdbError: ILLEGAL_PATH if the path is too long for its name."""
     if len(name.encode()) > MAX_NAME:
         raise IotdbError(
-            Status.ILLEGAL_PATH, f"the device {name[:64]}… has a path of more than {MAX_NAME} bytes"
+            Status.ILLEGAL_PATH, f"the path of the device {name[:64]}… is longer than {MAX_NAME} bytes"
         )
     return Child(db, TABLE, name, (name,), incarnation, created)
 
@@ -208,7 +208,9 @@ def check_measurement(name: str, position: Position | None = None) -> None:
     """:raises IotdbError: ILLEGAL_PATH for a name that no INSERT could write to."""
     if name.lower() in TIMES:
         raise IotdbError(
-            Status.ILLEGAL_PATH, f"{name} is the name of the rows' time: call the series otherwise", position
+            Status.ILLEGAL_PATH,
+            f"{name} is reserved for the time of the rows: choose another name for the series",
+            position,
         )
 
 

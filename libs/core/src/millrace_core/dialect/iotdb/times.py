@@ -34,12 +34,12 @@ Time = Moment | int
 
 def duration(c: Cursor, what: str) -> int:
     """Milliseconds. :raises IotdbError: if it is not a whole number of them, and for months and years."""
-    token = c.of_kind(TokenKind.DURATION, f"{what}, a duration such as 10s")
+    token = c.of_kind(TokenKind.DURATION, f"a duration such as 10s for {what}")
     where = c.position(token.start)
     total = 0
     for amount, unit in _PART.findall(token.text):
         if unit.lower() not in _NANOSECONDS:
-            raise unsupported(f"{what}: months and years are not supported yet, write it in days", where)
+            raise unsupported(f"{what}: months and years are not supported yet; use days instead", where)
         if len(amount) > MOST_DIGITS:
             raise semantic(f"{what}: {token.text[:32]}… is too long", where)
         total += int(amount) * _NANOSECONDS[unit.lower()]

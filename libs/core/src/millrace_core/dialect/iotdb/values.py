@@ -65,10 +65,10 @@ def fit(value: object, type_: str, session: TimeContext) -> object:
     else:
         found = _blob(value) if type_ == "BLOB" else _text(value)
         if found is not None and len(found.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
-            raise Unfit(f"a value of {len(found)} characters, {MAX_LENGTH} bytes are the most of a {type_}")
+            raise Unfit(f"a value of {len(found)} characters is too long: {type_} allows {MAX_LENGTH} bytes")
     if found is None:
         shown = value.text or "now()" if isinstance(value, Moment) else str(value)
-        raise Unfit(f"{shown[:64]!r} is no {type_}")
+        raise Unfit(f"{shown[:64]!r} is not a valid {type_}")
     return found
 
 

@@ -42,14 +42,14 @@ def create_stream(c: Cursor) -> CreateLegacyStream:
     check_unmixed(c, first, older=True)
     if (late := next((word for word in OPTIONS if c.at(word)), None)) is not None:
         raise SqlError(
-            ErrorCode.SYNTAX, f"{late.upper()} stands behind the stream's name, before INTO", c.here()
+            ErrorCode.SYNTAX, f"{late.upper()} must come after the stream's name and before INTO", c.here()
         )
     where = c.expect("as")
     query = subquery(c)
     if c.at("notify"):
         clauses["notify"] = _notify(c)
     elif "into" not in clauses:
-        raise SqlError(ErrorCode.SYNTAX, "INTO is missing: only with NOTIFY results need no table", where)
+        raise SqlError(ErrorCode.SYNTAX, "INTO is missing: it can be omitted only with NOTIFY", where)
     c.take(";")
     begins = c.position(len(c.text) - len(c.text.lstrip()))
     return CreateLegacyStream(name, c.text.strip(), begins, query, if_not_exists, tuple(options), **clauses)
@@ -61,14 +61,14 @@ def _name(c: Cursor) -> Name:
     if found.db is not None:
         raise SqlError(
             ErrorCode.SYNTAX,
-            f"the stream {found}: names of streams of the older dialect have no database; write {found.name}",
+            f"the stream {found}: in the older dialect a stream's name has no database; write {found.name}",
             found.position,
         )
     if "." in found.name:
         # a.b is the full name of stream b in database a
         raise SqlError(
             ErrorCode.SYNTAX,
-            f"the stream {found.name}: names of streams of the older dialect have no point in them",
+            f"the stream {found.name}: in the older dialect a stream's name cannot contain a dot",
             found.position,
         )
     return Name(found.name, found.position)
@@ -124,7 +124,7 @@ def _fill_history(c: Cursor) -> LegacyOption:
     flag, where = _flag(c), c.here()
     more = Argument("ASYNC", where) if c.take("async") else None
     if more is not None and flag.text == "0":
-        raise SqlError(ErrorCode.SYNTAX, "ASYNC is possible only with FILL_HISTORY 1", where)
+        raise SqlError(ErrorCode.SYNTAX, "ASYNC is allowed only with FILL_HISTORY 1", where)
     return LegacyOption("FILL_HISTORY", where, flag, more)
 
 
@@ -168,7 +168,7 @@ def _into(c: Cursor) -> dict[str, Any]:
 def _column(c: Cursor) -> OutputColumn:
     name = c.name("a column name")
     if c.peek().kind is TokenKind.WORD and not (c.at("primary") or c.at("composite")):
-        raise c.unexpected("a comma: types of columns are those of the query's results")
+        raise c.unexpected("a comma (column types come from the query's results)")
     return OutputColumn(name, c.take("primary", "key") or c.take("composite", "key"))
 
 
@@ -199,16 +199,16 @@ def _notify(c: Cursor) -> LegacyNotify:
         elif c.take("on_failure"):
             field, value = "pause_on_failure", c.one_of("drop", "pause") == "pause"
         elif (newer := next((word for word in ("where", "notify_options") if c.at(word)), None)) is not None:
-            why = "in the older one NOTIFY_HISTORY and ON_FAILURE may follow the event types"
-            raise mixed(f"{newer.upper()} of NOTIFY", option, why, older=True)
+            why = "in the older one only NOTIFY_HISTORY and ON_FAILURE can follow the event types"
+            raise mixed(f"{newer.upper()} in NOTIFY", option, why, older=True)
         else:
             return LegacyNotify(urls, where, events, **flags)
         if field in flags:
-            raise SqlError(ErrorCode.SYNTAX, "the option of NOTIFY is given twice", option)
+            raise SqlError(ErrorCode.SYNTAX, "this NOTIFY option is given twice", option)
         flags[field] = value
 
 
 def _event(c: Cursor) -> Name:
     if c.peek().kind is TokenKind.WORD:
-        raise mixed(c.peek().text, c.here(), "in the older one an event type stands in quotes", older=True)
+        raise mixed(c.peek().text, c.here(), "in the older one event types are in quotes", older=True)
     return c.string("an event type in quotes")

@@ -110,9 +110,9 @@ def _options(options: Options, query: LegacyQuery, when: Trigger, table: Table, 
 def _source(name: QualifiedName, catalog: Catalog, database: str | None) -> Source:
     db = name.db or database
     if db is None:
-        raise bad(f"FROM {name}: no database is chosen", name.position, ErrorCode.NO_DATABASE)
+        raise bad(f"FROM {name}: no database is selected", name.position, ErrorCode.NO_DATABASE)
     if db in SYSTEM_DATABASES:
-        raise bad(f"FROM {name}: a system table cannot feed a stream", name.position)
+        raise bad(f"FROM {name}: a system table cannot be the source of a stream", name.position)
     if db not in catalog.databases:
         raise bad(f"FROM {name}: the database {db} does not exist", name.position, ErrorCode.UNKNOWN_DATABASE)
     found = catalog.find(db, name.name)
@@ -130,19 +130,19 @@ def _check_window(
     by_child = any(key.column == "tbname" for key in keys)
     if window is None:
         if on_super and not by_child:
-            raise bad("a super table without a window needs PARTITION BY tbname", query.table.position)
+            raise bad("a query on a super table needs a window or PARTITION BY tbname", query.table.position)
         return
     if window.keyword not in BY_CHILD:
         return
     if on_super and not by_child:
         raise bad(f"{window.keyword} on a super table needs PARTITION BY tbname", window.position)
     if len(table.columns) > 1 and table.columns[1].composite_key:
-        raise bad(f"{window.keyword}: {table.name} has a composite key, which goes with it no more than with "
-                  "the other windows of rows", window.position)  # fmt: skip
+        raise bad(f"{window.keyword}: {table.name} has a composite key, which {', '.join(sorted(BY_CHILD))} "
+                  "do not support", window.position)  # fmt: skip
     most = {"STATE_WINDOW": 1, "COUNT_WINDOW": 2}.get(window.keyword, 2)
     if len(window.arguments) > most:
         extra = window.arguments[most]
-        raise bad(f"{window.keyword}: {extra.text} is one argument too many", extra.position)
+        raise bad(f"{window.keyword}: unexpected argument {extra.text}", extra.position)
 
 
 def _check_key(query: LegacyQuery, table: Table, items: tuple[Item, ...]) -> None:
@@ -173,7 +173,9 @@ def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigg
                 f"INTERVAL({size.length}) is longer than {MOST_SLIDES} times SLIDING({size.step})", where
             )
     if size.rows is not None and size.rows < 2:
-        raise bad(f"COUNT_WINDOW: count_val {size.rows} is less than 2", window.arguments[0].position)
+        raise bad(
+            f"COUNT_WINDOW: count_val must be at least 2, not {size.rows}", window.arguments[0].position
+        )
     if type_of(found).counted(found):
         last = window.arguments[-1]
         raise bad(f"{window.keyword}: {last.text} is not a number of rows", last.position)
@@ -216,7 +218,7 @@ def _result_names(statement: CreateLegacyStream, items: tuple[Item, ...]) -> lis
         return names
     if len(given) != len(names):
         raise bad(
-            f"{len(given)} columns are named, the query gives {len(names)}: {', '.join(names)}",
+            f"{len(given)} columns are named, but the query returns {len(names)}: {', '.join(names)}",
             given[0].name.position,
         )
     seen: set[str] = set()
@@ -231,7 +233,7 @@ def _notify(clause: LegacyNotify | None, window: TriggerClause | None) -> Notify
     if clause is None:
         return None
     if window is None:
-        raise bad("NOTIFY needs a window in the query: it reports windows", clause.position)
+        raise bad("NOTIFY needs a window in the query, because it reports windows", clause.position)
     told = NotifyClause(clause.urls, clause.position, clause.events)
     found = notify(told, type_named(window.keyword), calculates=True)
     return msgspec.structs.replace(found, history=clause.history, pause_on_failure=clause.pause_on_failure)

@@ -131,17 +131,19 @@ def _check_window(word: str, rule: ModeRule, query: LegacyQuery, where: Position
     window = query.window
     if window is None:
         if not rule.windowless:
-            raise bad(f"TRIGGER {word} needs a window in the query; without one results come at once", where)
+            raise bad(
+                f"TRIGGER {word} needs a window in the query; without one, results are immediate", where
+            )
         if query.fill is not None:
             raise bad("FILL needs INTERVAL", query.fill.position)
         return
     if window.keyword not in rule.windows:
         allowed = ", ".join(sorted(rule.windows))
-        raise bad(f"TRIGGER {word} does not go with {window.keyword}, but with {allowed} only", where)
+        raise bad(f"TRIGGER {word} cannot be used with {window.keyword}, only with {allowed}", where)
     if not rule.sliding and window.sliding and window.sliding[0] != window.arguments[0]:
-        raise bad(f"TRIGGER {word} does not go with SLIDING", window.sliding[0].position)
+        raise bad(f"TRIGGER {word} cannot be used with SLIDING", window.sliding[0].position)
     if query.fill is not None and window.keyword != "INTERVAL":
-        raise bad(f"FILL needs INTERVAL; it does not go with {window.keyword}", query.fill.position)
+        raise bad(f"FILL needs INTERVAL; it cannot be used with {window.keyword}", query.fill.position)
 
 
 def _check_flags(word: str, rule: ModeRule, options: Mapping[str, LegacyOption]) -> None:
@@ -154,7 +156,7 @@ def _check_flags(word: str, rule: ModeRule, options: Mapping[str, LegacyOption])
 
 def _check_count(options: Mapping[str, LegacyOption], watermark: Duration | None, where: Position) -> None:
     if watermark is None or watermark.value == 0:
-        raise bad("COUNT_WINDOW needs a WATERMARK of more than 0", where)
+        raise bad("COUNT_WINDOW needs a WATERMARK greater than 0", where)
     if not _flag(options, "IGNORE EXPIRED", 1):
         raise bad("COUNT_WINDOW needs IGNORE EXPIRED 1", options["IGNORE EXPIRED"].position)
 
@@ -163,18 +165,18 @@ def _check_virtual(
     word: str, rule: ModeRule, options: Mapping[str, LegacyOption], query: LegacyQuery,
     watermark: Duration | None, where: Position,
 ) -> None:  # fmt: skip
-    what = "over a virtual table"
+    what = "for a virtual table"
     if not rule.virtual:
-        raise bad(f"TRIGGER {word} is not possible {what}", where)
+        raise bad(f"TRIGGER {word} is not supported {what}", where)
     if watermark is not None and watermark.value:
         raise bad(f"WATERMARK must be 0 {what}", options["WATERMARK"].position)
     for keyword in ("IGNORE EXPIRED", "IGNORE UPDATE"):
         if not _flag(options, keyword, 1):
-            raise bad(f"{keyword} 0 is not possible {what}", options[keyword].position)
+            raise bad(f"{keyword} 0 is not supported {what}", options[keyword].position)
     if _flag(options, "FILL_HISTORY", 0):
-        raise bad(f"FILL_HISTORY 1 is not possible {what}", options["FILL_HISTORY"].position)
+        raise bad(f"FILL_HISTORY 1 is not supported {what}", options["FILL_HISTORY"].position)
     if query.window is not None and query.window.keyword == "COUNT_WINDOW":
-        raise bad(f"COUNT_WINDOW is not possible {what}", query.window.position)
+        raise bad(f"COUNT_WINDOW is not supported {what}", query.window.position)
 
 
 def _fill(query: LegacyQuery, rule: ModeRule, word: str) -> str | None:
@@ -182,8 +184,10 @@ def _fill(query: LegacyQuery, rule: ModeRule, word: str) -> str | None:
         return None
     mode = query.fill.text.partition(",")[0].strip().upper()
     if mode not in FILLS:
-        raise bad(f"FILL({mode}): one of {', '.join(FILLS)} is known", query.fill.position)
+        raise bad(f"FILL({mode}): unknown mode; known modes: {', '.join(FILLS)}", query.fill.position)
     if mode not in rule.fills:
         allowed = ", ".join(name for name in FILLS if name in rule.fills)
-        raise bad(f"TRIGGER {word} does not go with FILL({mode}), but with {allowed}", query.fill.position)
+        raise bad(
+            f"TRIGGER {word} cannot be used with FILL({mode}), only with {allowed}", query.fill.position
+        )
     return None if mode == "NONE" else query.fill.text

@@ -60,7 +60,7 @@ def read(
     _check_words(tree)
     for select in tree.find_all(exp.Select):
         if select is not tree:
-            raise bad("a query inside the query is not possible in a stream", position_of(select))
+            raise bad("a stream's query cannot contain a subquery", position_of(select))
     _check_qualifiers(tree, query)
     items = tuple(
         item
@@ -84,14 +84,14 @@ def _check_words(tree: exp.Expr) -> None:
     """:raises SqlError: for a placeholder of the newer dialect, or a function that this one does not have."""
     for placeholder in tree.find_all(exp.Placeholder):
         raise bad(
-            f"{placeholder.name} belongs to the newer stream dialect; a stream of the older one has _wstart, "
-            "_wend and _wduration",
+            f"{placeholder.name} belongs to the newer stream dialect; use _wstart, _wend and _wduration in "
+            "the older one",
             position_of(placeholder),
             ErrorCode.SYNTAX,
         )
     for call in tree.find_all(exp.Anonymous):
         if call.this in REFUSED or call.this == "forecast":
-            raise bad(f"{call.this} is not possible in a stream of the older dialect", position_of(call))
+            raise bad(f"{call.this} is not supported in a stream of the older dialect", position_of(call))
 
 
 # -- names in front of columns -------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _check_qualifiers(tree: exp.Expr, query: LegacyQuery) -> None:
         own = db is None or (query.alias is None and db.name == query.table.db)
         if not (known and own):
             raise bad(
-                f"no table in FROM is called {column.table}", position_of(column), ErrorCode.UNKNOWN_TABLE
+                f"there is no table {column.table} in FROM", position_of(column), ErrorCode.UNKNOWN_TABLE
             )
 
 
@@ -178,23 +178,23 @@ def _check_items(items: Sequence[Item], query: LegacyQuery, table: Table) -> Non
     names: set[str] = set()
     for item in items:
         if item.name in names:
-            raise bad(f"two result columns are called {item.name}; give one an alias", item.position)
+            raise bad(f"two result columns are named {item.name}; give one of them an alias", item.position)
         names.add(item.name)
         if query.window is not None:
             continue
         for call in item.node.find_all(exp.Anonymous):
             if call.this in AGGREGATES:
-                raise bad(f"{call.this} needs a window: INTERVAL, SESSION …", position_of(call))
+                raise bad(f"{call.this} needs a window such as INTERVAL or SESSION", position_of(call))
         for column in item.node.find_all(exp.Column):
             if column.name in PSEUDO:
-                raise bad(f"{column.name} needs a window: INTERVAL, SESSION …", position_of(column))
+                raise bad(f"{column.name} needs a window such as INTERVAL or SESSION", position_of(column))
     first = items[0].node
     known = table.column(first.name) if isinstance(first, exp.Column) else None
     # what an expression gives is checked where the query is planned
     plain = isinstance(first, exp.Literal) or (known is not None and known.type.name != "TIMESTAMP")
     if query.window is None and plain:
         raise bad(
-            f"the first result column must be a time, the key of the result; it is {items[0].name}",
+            f"the first result column must be a time (the key of the result), but it is {items[0].name}",
             query.items[0].position,
         )
 
@@ -203,7 +203,7 @@ def _check_keys(keys: Sequence[PartitionKey]) -> None:
     texts: dict[str, str] = {}
     for key in keys:
         if texts.setdefault(key.name, key.text) != key.text:
-            raise bad(f"two of PARTITION BY are called {key.name}", key.position)
+            raise bad(f"two items of PARTITION BY are named {key.name}", key.position)
 
 
 def _check_grouped(
@@ -222,7 +222,7 @@ def _check_grouped(
         for column in item.node.find_all(exp.Column):
             if column.name not in grouped:
                 where = position_of(column) if column.this.meta else item.position  # if it comes from a star
-                raise bad(f"the column {column.name} is neither aggregated nor one of PARTITION BY", where)
+                raise bad(f"the column {column.name} is neither aggregated nor in PARTITION BY", where)
 
 
 def follows_rows(query: LegacyQuery, items: Sequence[Item], table: Table) -> bool:
@@ -250,8 +250,8 @@ def check_aliases(text: SqlText, keys: Sequence[PartitionKey], what: str) -> Non
     _check_words(tree)
     for call in tree.find_all(exp.Anonymous):
         if call.this in AGGREGATES:
-            raise bad(f"{what}: {call.this} looks beyond a group's own values", position_of(call))
+            raise bad(f"{what}: the aggregate {call.this} is not allowed", position_of(call))
     for column in tree.find_all(exp.Column):
         if column.table or column.name not in names:
-            known = f"{', '.join(names)} can be used" if names else "there is no PARTITION BY"
-            raise bad(f"{what}: {column.name} is not an alias of PARTITION BY; {known}", position_of(column))
+            known = f"the aliases are {', '.join(names)}" if names else "there is no PARTITION BY"
+            raise bad(f"{what}: {column.name} is not an alias in PARTITION BY; {known}", position_of(column))

@@ -45,7 +45,7 @@ def result_table(
         target, child = found
         if child is not None or target.kind != "super" or target.virtual:
             kind = "child" if child is not None else "virtual" if target.virtual else target.kind
-            raise bad(f"INTO {into}: it is a {kind} table; results need a super table", into.position)
+            raise bad(f"INTO {into}: it is a {kind} table, but the results need a super table", into.position)
         _check_columns(statement, into, names, target)
     if statement.subtable is not None:
         check_aliases(statement.subtable, keys, "SUBTABLE")
@@ -66,8 +66,8 @@ def _check_columns(
     if not statement.columns:
         if len(names) != len(target.columns):
             raise bad(
-                f"INTO {into}: the table has {len(target.columns)} columns, the query gives "
-                f"{len(names)}; name the columns that it fills",
+                f"INTO {into}: the table has {len(target.columns)} columns, but the query returns "
+                f"{len(names)}; list the columns to fill",
                 into.position,
             )
         return
@@ -82,13 +82,13 @@ def _check_columns(
         if key not in names:
             what = "primary timestamp" if key == target.key.name else "composite key"
             raise bad(
-                f"INTO {into}: the {what} {key} can not be null, and is not among the columns named",
+                f"INTO {into}: the {what} {key} can not be null, but is not in the list of columns",
                 statement.columns[0].name.position,
             )
     if names[0] != target.key.name:
         raise bad(
-            f"INTO {into}: the time {target.key.name} takes the first result column, the time of the window "
-            f"or the row; {names[0]} is named for it",
+            f"INTO {into}: the first result column, the time of the window or row, must be stored in "
+            f"{target.key.name}, but {names[0]} is listed first",
             statement.columns[0].name.position,
         )
 
@@ -104,18 +104,18 @@ def _tags(
         if name in given:
             raise bad(f"the tag {name} is given twice", where)
         if values and name not in values:
-            raise bad(f"the tag {name} is not an alias of PARTITION BY: {', '.join(values)}", where)
+            raise bad(
+                f"the tag {name} is not an alias in PARTITION BY; the aliases are {', '.join(values)}", where
+            )
         # without PARTITION BY there is one group, whose tags are NULL (SEMANTICS-FRONTENDS, S2)
         expression = values.get(name, "NULL")
         if target is None:
             if tag.type is None:
-                raise bad(f"the tag {name} needs a type, as the table is a new one", where)
+                raise bad(f"the tag {name} needs a type, because the table is new", where)
             given[name] = OutputTag(Column(name, tag.type, comment=tag.comment), expression)
             continue
         if tag.type is not None:
-            raise bad(
-                f"the tag {name} has its type from the table, which exists: write its name alone", where
-            )
+            raise bad(f"the tag {name} already has a type in the existing table; write only its name", where)
         column = target.tag(name)
         if column is None:
             raise bad(f"INTO {statement.into}: the table has no tag {name}", where, ErrorCode.UNKNOWN_COLUMN)
@@ -163,13 +163,13 @@ def _check_result(statement: CreateLegacyStream, result: Sequence[ResultColumn])
     where = statement.query.items[0].position
     if not result or result[0].type.name != "TIMESTAMP":
         name = result[0].name if result else "nothing"
-        raise bad(f"the first result column must be a time, the key of the result; it is {name}", where)
+        raise bad(f"the first result column must be a time (the key of the result), but it is {name}", where)
     if len(result) < 2:
-        raise bad("the result needs a column besides its time, to be stored", where)
+        raise bad("the result needs at least one column besides its time to be stored", where)
     for place, column in enumerate(result):
         if column.type.name == "JSON":
             where = _place(statement, place, len(result))
-            raise bad(f"the result column {column.name} is JSON, which only a tag can be", where)
+            raise bad(f"the result column {column.name} is JSON, but only a tag can be JSON", where)
 
 
 def _new(
@@ -185,13 +185,13 @@ def _new(
         given = statement.columns[place] if statement.columns else None
         where = given.name.position if given else _place(statement, place, len(result))
         if column.name in taken:
-            raise bad(f"the result table would have two columns or tags of the name {column.name}", where)
+            raise bad(f"the result table would have two columns or tags named {column.name}", where)
         taken.add(column.name)
         key = (inherited and place == 1) or (given is not None and given.composite_key)
         if key and (place != 1 or column.type.name not in KEY_TYPES):
             raise bad(
-                f"PRIMARY KEY {column.name}: only the second column, of type INT, BIGINT or VARCHAR, can be; "
-                f"it is column {place + 1}, {column.type}",
+                f"PRIMARY KEY {column.name}: it must be the second column, of type INT, BIGINT or VARCHAR, "
+                f"but it is column {place + 1} of type {column.type}",
                 where,
             )
         columns.append(Column(column.name, column.type, key))
@@ -206,7 +206,7 @@ def _of_target(
     names = [given.name.text for given in statement.columns] or [column.name for column in target.columns]
     if len(names) != len(result):
         raise bad(
-            f"INTO {statement.into}: {len(names)} columns are filled, the query gives {len(result)}",
+            f"INTO {statement.into}: {len(names)} columns are filled, but the query returns {len(result)}",
             statement.into.position,
         )
     found: list[Column] = []
@@ -216,8 +216,8 @@ def _of_target(
         longest = max(column.type.length or 0, goal.type.length or 0)
         if column.type.name != goal.type.name and longest > MOST_CONVERTED:
             raise bad(
-                f"INTO {statement.into}: the column {name} is {goal.type}, the result {column.type}; texts "
-                f"of more than {MOST_CONVERTED} bytes are not converted",
+                f"INTO {statement.into}: the column {name} is {goal.type}, but the result is {column.type}; "
+                f"texts longer than {MOST_CONVERTED} bytes are not converted",
                 statement.into.position,
             )
         found.append(goal)

@@ -23,7 +23,7 @@ BEHIND = frozenset({"where", "partition", *WINDOWS, "fill", "notify", *REFUSED})
 def subquery(c: Cursor) -> LegacyQuery:
     """The query after AS, up to NOTIFY or the end."""
     if c.at("("):
-        raise _refused("parentheses around the query", c)
+        raise _refused("a query in parentheses", c)
     begin = c.peek().start
     c.expect("select")
     for word in ("distinct", "tags"):
@@ -34,11 +34,11 @@ def subquery(c: Cursor) -> LegacyQuery:
         items.append(c.until("a result column", lambda: c.at(",") or c.at("from")))
     c.expect("from")
     if c.at("("):
-        raise _refused("a query in FROM", c)
+        raise _refused("a subquery in FROM", c)
     if c.peek().kind is TokenKind.PLACEHOLDER:
         raise SqlError(
             ErrorCode.SYNTAX,
-            f"{c.peek().text} belongs to the newer stream dialect; a stream of the older one reads a table",
+            f"{c.peek().text} belongs to the newer stream dialect; in the older one, name a table",
             c.here(),
         )
     table = c.qualified("the name of the source table")
@@ -80,7 +80,7 @@ def _alias(c: Cursor) -> str | None:
 def _refused(what: str, c: Cursor) -> SqlError:
     return SqlError(
         ErrorCode.BAD_STREAM,
-        f"{what} is not possible in the query of a stream of the older dialect",
+        f"{what} is not allowed in the query of a stream of the older dialect",
         c.here(),
     )
 
@@ -137,7 +137,7 @@ def _fill(c: Cursor) -> Argument | None:
     if not c.take("fill"):
         return None
     c.expect("(")
-    found = c.until("a mode of FILL", lambda: False)
+    found = c.until("a FILL mode", lambda: False)
     c.expect(")")
     return Argument(found.text, where)
 

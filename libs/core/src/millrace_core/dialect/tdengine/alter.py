@@ -34,7 +34,7 @@ def check_kind(table: Table, child: Child | None, statement: AlterTable) -> None
         raise _no(f"{name} is not a super table", name.position)
     target = getattr(change, "target", None)
     if child is not None:
-        raise _no(f"{name} is a child table: its columns and tags are those of {table.name}", name.position)
+        raise _no(f"{name} is a child table: its columns and tags are defined by {table.name}", name.position)
     if table.kind == "normal" and target == "tag":
         raise _no(f"{name} is a normal table: it has no tags", name.position)
     if table.kind == "super" and target == "column" and isinstance(change, Rename):
@@ -114,9 +114,11 @@ def _find(table: Table, target: Target, name: Name) -> Column:
 
 def _check_free(table: Table, name: Name) -> None:
     if name.text == "tbname":
-        raise _bad("tbname is the name of the table: no column or tag can have that name", name.position)
+        raise _bad(
+            "tbname is reserved for the table's name: no column or tag can have that name", name.position
+        )
     if table.column(name.text) or table.tag(name.text):
-        raise _bad(f"{table.name} has a column or tag {name.text} already", name.position)
+        raise _bad(f"{table.name} already has a column or tag {name.text}", name.position)
 
 
 def _added(table: Table, target: Target, definition: ColumnDef) -> Column:
@@ -127,11 +129,13 @@ def _added(table: Table, target: Target, definition: ColumnDef) -> Column:
     if definition.type.name == "JSON":
         raise _bad(f"{name.text}: JSON is allowed only as the single tag of a super table", name.position)
     if target == "tag" and any(tag.type.name == "JSON" for tag in table.tags):
-        raise _bad(f"{table.name} has a JSON tag: it can have no other", name.position)
+        raise _bad(f"{table.name} has a JSON tag, so it can have no other tags", name.position)
     if target == "tag" and len(table.tags) >= MOST_TAGS:
-        raise _bad(f"{table.name} has {MOST_TAGS} tags, and no more are allowed", name.position)
+        raise _bad(f"{table.name} already has {MOST_TAGS} tags; no more are allowed", name.position)
     if len(table.columns) + len(table.tags) >= MOST_COLUMNS:
-        raise _bad(f"{table.name} has {MOST_COLUMNS} columns, and no more are allowed", name.position)
+        raise _bad(
+            f"{table.name} already has {MOST_COLUMNS} columns and tags; no more are allowed", name.position
+        )
     # no column's name contains a NUL: no dropped column can have stored its values under this
     stored = f"{name.text}\0{table.version + 1}"
     return Column(name.text, definition.type, comment=definition.comment, stored=stored)
@@ -145,7 +149,9 @@ def _check_removal(table: Table, target: Target, removed: Column, name: Name) ->
     if removed == table.key or removed.composite_key:
         raise _bad(f"{name.text} is a key column: it cannot be dropped", name.position)
     if len(table.columns) == 2:
-        raise _bad(f"{name.text} is the only column besides the time: it cannot be dropped", name.position)
+        raise _bad(
+            f"{name.text} is the only column besides the time column: it cannot be dropped", name.position
+        )
 
 
 def _check_longer(change: Modify, old: Column) -> None:
@@ -155,7 +161,9 @@ def _check_longer(change: Modify, old: Column) -> None:
             f"{old.name} is {old.type}: only the length of {', '.join(RESIZABLE)} can be changed", where
         )
     if (new.length or 0) <= (old.type.length or 0):
-        raise _bad(f"{old.name} is {old.type}: its length can only grow; {new} is not longer", where)
+        raise _bad(
+            f"{old.name} is {old.type}: its length can only be increased, and {new} is not longer", where
+        )
 
 
 def _bad(message: str, where: Position) -> SqlError:

@@ -50,7 +50,7 @@ def understood(spec: StreamSpec) -> list[Fact]:
         facts.append(Fact("query", spec.query))
     if spec.notify is not None:
         addresses = ", ".join(map(shown, spec.notify.urls))
-        facts.append(Fact("notify", f"{addresses} of {', '.join(spec.notify.events)}"))
+        facts.append(Fact("notify", f"{addresses} for {', '.join(spec.notify.events)}"))
     facts.append(Fact("statement", statement(spec)))
     return facts + [Fact("no counterpart", text) for text in without_counterpart(spec)]
 
@@ -61,10 +61,10 @@ def _emission(emission: Emission) -> Iterator[Fact]:
     delay = f" {emission.every}" if emission.every else ""
     yield Fact("emission", emission.when.replace("_", " ") + delay)
     yield Fact("rows for closed windows", emission.late)
-    yield Fact("rows written again", emission.rewritten)
-    yield Fact("results that no longer stand", emission.obsolete)
+    yield Fact("updated rows", emission.rewritten)
+    yield Fact("obsolete results", emission.obsolete)
     if emission.forget is not None:
-        yield Fact("windows are forgotten after", str(emission.forget))
+        yield Fact("window state is dropped after", str(emission.forget))
     if emission.fill is not None:
         yield Fact("windows without rows", f"FILL({emission.fill})")
 
@@ -148,29 +148,30 @@ def _older_options(spec: StreamSpec) -> Iterator[str]:
 
 
 _MODES: dict[str, str] = {
-    "at_once": "TRIGGER AT_ONCE: the newer dialect writes a window when it closes, opens, or after "
-    "MAX_DELAY, not after every insert",
-    "max_delay": "TRIGGER MAX_DELAY counts from a window's first row not yet written, here from its opening",
+    "at_once": "TRIGGER AT_ONCE: the newer dialect writes a window's results when it opens or closes, or "
+    "after MAX_DELAY, but not after every insert",
+    "max_delay": "TRIGGER MAX_DELAY counts from a window's first row that is not written yet; in the newer "
+    "dialect it counts from the window's opening",
     "force_window_close": "TRIGGER FORCE_WINDOW_CLOSE: windows of the newer dialect close by event time, not "
     "by the clock",
     "continuous_window_close": "TRIGGER CONTINUOUS_WINDOW_CLOSE: in the newer dialect changes are "
-    "recalculated as they come, not every so often",
+    "recalculated as they arrive, not at intervals",
 }
 
 
 def _of_trigger(spec: StreamSpec) -> Iterator[str]:
     type_ = type_of(spec.trigger)
     if type_.nearest is not None:
-        yield "without a window every row counts; COUNT_WINDOW(1) ignores late and rewritten rows and deletes"
+        yield "without a window every row counts; COUNT_WINDOW(1) ignores late rows, updates and deletes"
     elif spec.emission.when in _MODES:
         yield _MODES[spec.emission.when]
     in_utc = type_.on_clock(spec.trigger, "UTC")
     if spec.source is not None and type_.grid is not None:
         precision = spec.source.table.precision
         if type_.grid(spec.trigger, precision) != type_.grid(in_utc, precision):
-            yield f"days and months are those of {spec.timezone}; in the newer dialect they are those of UTC"
+            yield f"days and months are in {spec.timezone}; in the newer dialect they are in UTC"
     if type_.numbered:
-        yield "a DELETE: the rows behind it are counted again; in the newer dialect no count window changes"
+        yield "after a DELETE, later rows are counted again; in the newer dialect no count window changes"
 
 
 def without_counterpart(spec: StreamSpec) -> Iterator[str]:
@@ -181,28 +182,32 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
     yield from _of_trigger(spec)
     if emission.late == "dropped":
         yield (
-            "IGNORE EXPIRED 1 drops rows of closed windows only; IGNORE_DISORDER drops every late row, and "
+            "IGNORE EXPIRED 1 drops only rows of closed windows; IGNORE_DISORDER drops every late row, and "
             "without it closed windows are recalculated"
         )
     if emission.rewritten == "counted":
-        yield "IGNORE UPDATE 1: a row written again counts twice; in the newer dialect it corrects its window"
+        yield "IGNORE UPDATE 1: an updated row counts twice; in the newer dialect its window is recalculated"
     if emission.fill is not None:
-        yield f"FILL({emission.fill}): a query over %%trows has one window, there is nothing between to fill"
+        yield f"FILL({emission.fill}): a query over %%trows has only one window, so there are no gaps to fill"
     if spec.keys:
         texts = ", ".join(key.sql for key in spec.keys)
-        yield f"PARTITION BY {texts}: groups of the newer dialect are tables and tags, not cells of rows"
+        yield f"PARTITION BY {texts}: the newer dialect groups by tables and tags, not by values of columns"
     if spec.partition and _has_group_tag(spec):
         yield "the tag groupId is the group's id; in the newer dialect the tags are the grouping columns"
     if spec.output is not None and not spec.grouped:
-        yield "without PARTITION BY the result is a super table with one sub-table; here it is a normal table"
+        yield (
+            "without PARTITION BY the result is a super table with one sub-table; in the newer dialect it is "
+            "a normal table"
+        )
     if spec.output is not None and spec.output.subtable is not None:
         yield (
-            "names of sub-tables end with the super table and the group's id, unlike those of OUTPUT_SUBTABLE"
+            "names of sub-tables end with the super table's name and the group's id, unlike those of "
+            "OUTPUT_SUBTABLE"
         )
     if spec.notify is not None and spec.notices == "window":
         yield (
-            "notifications have windowId and windowType, and the stream's bare name; in the newer dialect "
-            "triggerId, triggerType and db.name"
+            "notifications have windowId, windowType and the stream's bare name; in the newer dialect they "
+            "have triggerId, triggerType and db.name"
         )
 
 

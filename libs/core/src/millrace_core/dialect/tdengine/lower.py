@@ -77,7 +77,7 @@ def _places(statement: CreateStream) -> Places:
 def _database(name: QualifiedName, database: str | None, catalog: Catalog) -> str:
     db = name.db or database
     if db is None:
-        raise bad(f"the stream {name}: no database is chosen", name.position, ErrorCode.NO_DATABASE)
+        raise bad(f"the stream {name}: no database is selected", name.position, ErrorCode.NO_DATABASE)
     if db not in catalog.databases:
         raise bad(f"the database {db} does not exist", name.position, ErrorCode.UNKNOWN_DATABASE)
     return db
@@ -93,7 +93,7 @@ def _source(
         return None
     db = name.db or database
     if db is None:
-        raise bad(f"FROM {name}: no database is chosen", name.position, ErrorCode.NO_DATABASE)
+        raise bad(f"FROM {name}: no database is selected", name.position, ErrorCode.NO_DATABASE)
     if db in SYSTEM_DATABASES:
         raise bad(f"FROM {name}: a system table cannot trigger a stream", name.position)
     found = catalog.find(db, name.name)
@@ -118,7 +118,9 @@ def _partition(statement: CreateStream, rule: TriggerType[Any], source: Source |
                     f"PARTITION BY {name.text}: {table.name} has no such tag", name.position,
                     ErrorCode.UNKNOWN_COLUMN,
                 )  # fmt: skip
-            raise bad(f"PARTITION BY {name.text}: it is a column; tbname and tags are allowed", name.position)
+            raise bad(
+                f"PARTITION BY {name.text}: it is a column; only tbname and tags are allowed", name.position
+            )
         if name.text in names and not statement.tags:
             raise bad(
                 f"PARTITION BY {name.text}: it is given twice, so TAGS must name the tags", name.position

@@ -44,11 +44,11 @@ def options(clauses: tuple[OptionClause, ...], setting: OptionContext) -> tuple[
     for clause in clauses:
         rule = OPTIONS.get(clause.name)
         if rule is None:
-            raise bad(f"unknown option {clause.name}; {', '.join(OPTIONS)} are known", clause.position)
+            raise bad(f"unknown option {clause.name}; known options: {', '.join(OPTIONS)}", clause.position)
         if clause.name in seen:
             raise bad(f"the option {clause.name} is given twice", clause.position)
         for other in rule.excludes & seen.keys():
-            raise bad(f"{clause.name} and {other} exclude each other: {rule.apart}", clause.position)
+            raise bad(f"{clause.name} and {other} cannot be used together: {rule.apart}", clause.position)
         seen[clause.name] = clause
         _check_place(clause, rule, setting)
         values[clause.name] = _named_value(clause, rule, setting)
@@ -76,7 +76,9 @@ def _check_place(clause: OptionClause, rule: OptionRule, setting: OptionContext)
     keyword = setting.trigger.keyword
     if rule.refused in setting.trigger.traits:
         assert rule.refused is not None, "no trigger has no trait"
-        raise bad(f"{keyword} does not take the option {clause.name}: {rule.refused.value}", clause.position)
+        raise bad(
+            f"{keyword} does not support the option {clause.name}: {rule.refused.value}", clause.position
+        )
     there = {
         Needs.TABLE: setting.table is not None,
         Needs.BY_CHILD: "tbname" in setting.partition,
@@ -103,7 +105,7 @@ def _value(clause: OptionClause, rule: OptionRule, setting: OptionContext) -> ob
     if rule.takes is Takes.NOTHING or (rule.takes is Takes.TIME and arguments is None):
         if arguments is not None:
             raise bad(
-                f"{clause.name} takes no argument", arguments[0].position if arguments else clause.position
+                f"{clause.name} takes no arguments", arguments[0].position if arguments else clause.position
             )
         return rule.sets if rule.takes is Takes.NOTHING else LOWEST
     if not arguments or (len(arguments) > 1 and rule.takes is not Takes.EVENTS):
@@ -127,8 +129,8 @@ def _start_time(clause: OptionClause, argument: Argument, setting: OptionContext
     token = one_token(argument)
     if token is None or token.kind not in (TokenKind.STRING, TokenKind.INTEGER):
         raise bad(
-            f"{clause.name}: start_time {argument.text} is not allowed; a timestamp in quotes or a number of "
-            "ticks is",
+            f"{clause.name}: start_time {argument.text} is not valid; expected a quoted timestamp or a "
+            "number of ticks",
             argument.position,
         )
     assert setting.table is not None, "only PERIOD does without a table, and it takes no history"
@@ -147,7 +149,8 @@ def _event_types(what: str, names: list[Name]) -> tuple[EventType, ...]:
         event = name.text.upper()
         if event not in WINDOW_EVENTS:
             raise bad(
-                f"{what}: unknown event type {name.text}; {' or '.join(WINDOW_EVENTS)} is", name.position
+                f"{what}: unknown event type {name.text}; expected {' or '.join(WINDOW_EVENTS)}",
+                name.position,
             )
         if event not in found:
             found.append(cast(EventType, event))
@@ -168,11 +171,13 @@ def notify(clause: NotifyClause, trigger: TriggerType[Any], *, calculates: bool)
         known = (*WINDOW_EVENTS, "ON_TIME")
         for name in clause.events or ():
             if name.text.upper() not in known:
-                raise bad(f"NOTIFY: unknown event type {name.text}; {' or '.join(known)} is", name.position)
+                raise bad(
+                    f"NOTIFY: unknown event type {name.text}; expected {' or '.join(known)}", name.position
+                )
         events = ("ON_TIME",)
     elif clause.events is None:
         raise bad(
-            f"NOTIFY of {trigger.keyword} needs ON ({' | '.join(WINDOW_EVENTS)}), the events to report",
+            f"NOTIFY with {trigger.keyword} needs ON ({' | '.join(WINDOW_EVENTS)}): the events to report",
             clause.position,
         )
     else:
@@ -180,14 +185,17 @@ def notify(clause: NotifyClause, trigger: TriggerType[Any], *, calculates: bool)
     if clause.where is not None:
         parse_expression(clause.where.text, clause.where.position)
         if not calculates:
-            raise bad("NOTIFY: WHERE is a condition on the result, which needs AS", clause.where.position)
+            raise bad(
+                "NOTIFY: WHERE is a condition on the result, so it needs a query (AS)", clause.where.position
+            )
     flags: dict[str, bool] = {}
     for option in clause.options:
         field = NOTIFY_OPTIONS.get(option.text.upper())
         if field is None:
             known_options = ", ".join(NOTIFY_OPTIONS)
             raise bad(
-                f"unknown NOTIFY option {option.text.upper()}; {known_options} are known", option.position
+                f"unknown NOTIFY option {option.text.upper()}; known options: {known_options}",
+                option.position,
             )
         if field in flags:
             raise bad(f"the NOTIFY option {option.text.upper()} is given twice", option.position)
@@ -205,8 +213,8 @@ def _check_address(url: Name) -> None:
         good = False
     if not good or any(char.isspace() for char in url.text):
         raise bad(
-            f"NOTIFY: {_named(url.text)} is not an address; ws://host:port or wss://host:port is, with a "
-            "path and a query if need be",
+            f"NOTIFY: {_named(url.text)} is not a valid address; expected ws://host:port or "
+            "wss://host:port, optionally with a path and a query",
             url.position,
         )
 

@@ -57,7 +57,7 @@ def _check_without_into(statement: CreateStream) -> None:
 def _database(into: QualifiedName, database: str | None, catalog: Catalog) -> str:
     db = into.db or database
     if db is None:
-        raise bad(f"INTO {into}: no database is chosen", into.position, ErrorCode.NO_DATABASE)
+        raise bad(f"INTO {into}: no database is selected", into.position, ErrorCode.NO_DATABASE)
     if db not in catalog.databases:
         raise bad(f"INTO {into}: the database {db} does not exist", into.position, ErrorCode.UNKNOWN_DATABASE)
     return db
@@ -71,10 +71,10 @@ def _check_kind(into: QualifiedName, db: str, catalog: Catalog, *, grouped: bool
     if table.virtual:
         raise bad(f"INTO {into}: it is a virtual table, which cannot be written to", into.position)
     if child is not None:
-        raise bad(f"INTO {into}: it is a child table; a normal or a super table is needed", into.position)
+        raise bad(f"INTO {into}: it is a child table; a normal or super table is needed", into.position)
     if grouped != (table.kind == "super"):
-        why = "the stream has groups: a super" if grouped else "the stream has no groups: a normal"
-        raise bad(f"INTO {into}: it is a {table.kind} table; {why} table is needed", into.position)
+        why = "has groups and needs a super" if grouped else "has no groups and needs a normal"
+        raise bad(f"INTO {into}: it is a {table.kind} table, but the stream {why} table", into.position)
 
 
 def _check_not_trigger(into: QualifiedName, db: str, source: Source | None) -> None:
@@ -88,7 +88,7 @@ def check_not_source(
     """:raises SqlError: if the query reads the table to which it writes."""
     for db, name, node in sources(tree, catalog, database):
         if (db, name) == (found.db, found.table):
-            raise bad(f"INTO {statement.into}: the query reads the output table", position_of(node))
+            raise bad(f"INTO {statement.into}: the query cannot read the output table", position_of(node))
 
 
 def _tags(statement: CreateStream, source: Source | None, offer: Offer) -> tuple[OutputTag, ...]:
@@ -138,13 +138,13 @@ def _columns(statement: CreateStream, found: Output, result: tuple[ResultColumn,
     where = statement.query.position if statement.query else Position(1, 1)
     if not result or result[0].type.name != "TIMESTAMP":
         name = result[0].name if result else "nothing"
-        raise bad(f"the first result column must be a TIMESTAMP, the output's key; it is {name}", where)
+        raise bad(f"the first result column must be a TIMESTAMP (the output's key), but it is {name}", where)
     if len(result) < 2:
-        raise bad("the result needs a column besides its time, to be stored", where)
+        raise bad("the result needs at least one column besides its time to be stored", where)
     named = statement.columns
     if named and len(named) != len(result):
         raise bad(
-            f"{len(named)} output columns are named, the result has {len(result)}", named[0].name.position
+            f"{len(named)} output columns are named, but the result has {len(result)}", named[0].name.position
         )
     columns = []
     taken = {tag.column.name for tag in found.tags}
@@ -152,12 +152,12 @@ def _columns(statement: CreateStream, found: Output, result: tuple[ResultColumn,
         name, at = (named[index].name.text, named[index].name.position) if named else (column.name, where)
         composite = bool(named) and named[index].composite_key
         if name in taken:
-            raise bad(f"the output table would have two columns or tags of the name {name}", at)
+            raise bad(f"the output table would have two columns or tags named {name}", at)
         taken.add(name)
         if composite and (index != 1 or column.type.name not in KEY_TYPES):
             raise bad(
-                f"COMPOSITE KEY {name}: only the second column, of type INT, BIGINT or VARCHAR, can be; "
-                f"it is column {index + 1}, {column.type}",
+                f"COMPOSITE KEY {name}: it must be the second column, of type INT, BIGINT or VARCHAR, but "
+                f"it is column {index + 1} of type {column.type}",
                 at,
             )
         columns.append(Column(name, column.type, composite))
@@ -173,7 +173,7 @@ def _check_existing(statement: CreateStream, found: Output, catalog: Catalog) ->
     )
     if difference:
         raise bad(
-            f"INTO {statement.into}: the table exists and does not match: {difference}",
+            f"INTO {statement.into}: the existing table does not match the stream: {difference}",
             statement.into.position,
         )
 
@@ -181,12 +181,12 @@ def _check_existing(statement: CreateStream, found: Output, catalog: Catalog) ->
 def _difference(kind: str, old: tuple[Column, ...], new: tuple[Column, ...]) -> str | None:
     """What prevents an existing table's columns from holding those to be written; its texts may be longer."""
     if len(old) != len(new):
-        return f"it has {len(old)} {kind}s, the stream gives {len(new)}"
+        return f"it has {len(old)} {kind}s, but the stream has {len(new)}"
     for before, after in zip(old, new, strict=True):
         if before.name != after.name:
-            return f"its {kind} {before.name} stands where the stream gives {after.name}"
+            return f"it has the {kind} {before.name} where the stream has {after.name}"
         if before.type.name != after.type.name:
-            return f"its {kind} {before.name} is {before.type}, the stream gives {after.type}"
+            return f"its {kind} {before.name} is {before.type}, but the stream's is {after.type}"
         if not before.type.holds(after.type):
             return f"its {kind} {before.name} is {before.type}, too short for the stream's {after.type}"
         if before.composite_key != after.composite_key:

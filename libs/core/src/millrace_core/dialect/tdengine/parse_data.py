@@ -81,7 +81,7 @@ def _predicates(c: Cursor) -> Iterator[Bound | tuple[str, ...]]:
         while depth and c.take(")"):
             depth -= 1
         if c.at("or") or c.at("not"):
-            raise c.unexpected("AND: DELETE takes a range of time only")
+            raise c.unexpected("AND (DELETE supports only a range of time)")
         if not c.take("and"):
             break
     if depth:
@@ -117,7 +117,7 @@ def _operator(c: Cursor) -> Operator:
     for operator in _FLIPPED:
         if c.take(operator):
             return operator
-    raise c.unexpected("=, <, <=, > or >=: DELETE takes a range of time only")
+    raise c.unexpected("=, <, <=, > or >= (DELETE supports only a range of time)")
 
 
 def _operand(c: Cursor) -> Literal:

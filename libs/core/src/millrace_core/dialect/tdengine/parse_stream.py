@@ -54,7 +54,7 @@ def create_stream(c: Cursor) -> CreateStream:
     while c.at("stream_options") or c.at("notify"):
         clause = "options" if c.at("stream_options") else "notify"
         if clause in clauses:
-            raise c.unexpected("INTO or AS: the clause is given twice")
+            raise c.unexpected("INTO or AS (each clause can be given only once)")
         clauses[clause] = _options(c) if clause == "options" else _notify(c)
     if c.take("into"):
         clauses["into"] = c.qualified("the name of the output table")
@@ -69,7 +69,7 @@ def create_stream(c: Cursor) -> CreateStream:
         clauses["query"] = c.until("a query", lambda: c.at("notify", "("))
         if c.at("notify"):
             raise mixed(
-                "NOTIFY behind the query", c.here(), "in the newer one it stands before INTO", older=False
+                "NOTIFY after the query", c.here(), "in the newer one it comes before INTO", older=False
             )
     if c.peek().kind is not TokenKind.END and not c.at(";"):
         check_unmixed(c, trigger.keyword, older=False)
@@ -93,7 +93,7 @@ def _trigger(c: Cursor) -> TriggerClause:
     else:
         known = ", ".join(known.keyword for known in trigger_types())
         older = ", ".join(FIRST).upper()
-        raise c.unexpected(f"a trigger: {known} (or what begins a stream of the older dialect: {older})")
+        raise c.unexpected(f"a trigger: {known} (or, in the older dialect, one of {older})")
     syntax = found.syntax
     arguments = _conditions(c, syntax.conditions) if syntax.conditions else _arguments(c)
     following: tuple[Argument, ...] = ()
@@ -143,9 +143,9 @@ def _option(c: Cursor) -> OptionClause:
     name = c.name("an option")
     keyword = name.text.upper()
     if name.text in OLDER_OPTIONS:
-        raise mixed(keyword, name.position, "STREAM_OPTIONS has the options of the newer one", older=False)
+        raise mixed(keyword, name.position, "STREAM_OPTIONS takes the options of the newer one", older=False)
     if c.peek().kind in (TokenKind.INTEGER, TokenKind.DURATION):
-        why = "STREAM_OPTIONS is of the newer one, where a value stands in parentheses"
+        why = "STREAM_OPTIONS belongs to the newer one, where values are in parentheses"
         raise mixed(f"{keyword} {c.peek().text}", name.position, why, older=False)
     try:
         return OptionClause(keyword, name.position, _option_arguments(c, keyword))
@@ -206,7 +206,7 @@ def _tag(c: Cursor) -> TagDefinition:
     type_ = data_type(c)
     comment = c.string("a comment").text if c.take("comment") else ""
     if c.at(",") or c.at(")"):
-        why = "in the newer one AS and an expression follow the type"
+        why = "in the newer one the type is followed by AS and an expression"
         raise mixed(f"the tag {name.text} without an expression", c.here(), why, older=False)
     c.expect("as")
     return TagDefinition(name, type_, c.until("an expression", lambda: c.at(",")), comment)

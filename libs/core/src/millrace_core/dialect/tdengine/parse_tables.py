@@ -57,7 +57,9 @@ def create_database(c: Cursor) -> CreateDatabase:
     name = c.name("a database name")
     check_length(name, "database")
     if "." in name.text:
-        raise SqlError(ErrorCode.INVALID_VALUE, f"a database name has no dot: {name.text}", name.position)
+        raise SqlError(
+            ErrorCode.INVALID_VALUE, f"a database name cannot contain a dot: {name.text}", name.position
+        )
     precision: Precision = "ms"
     keep, wal_retention = KEEP, WAL_RETENTION
     while c.peek().kind is TokenKind.WORD:
@@ -66,7 +68,7 @@ def create_database(c: Cursor) -> CreateDatabase:
             value = c.string("'ms', 'us' or 'ns'")
             if value.text.lower() not in ("ms", "us", "ns"):
                 raise SqlError(
-                    ErrorCode.INVALID_VALUE, f"PRECISION {value.text!r}: 'ms', 'us' or 'ns' is allowed",
+                    ErrorCode.INVALID_VALUE, f"PRECISION must be 'ms', 'us' or 'ns', not {value.text!r}",
                     value.position,
                 )  # fmt: skip
             precision = cast(Precision, value.text.lower())
@@ -91,14 +93,14 @@ def _keep(c: Cursor) -> int:
     while True:
         token, where = c.peek(), c.here()
         if token.kind not in (TokenKind.INTEGER, TokenKind.DURATION):
-            raise c.unexpected("days, or a time like 240h")
+            raise c.unexpected("a number of days, or a duration such as 240h")
         c.next()
         found = re.fullmatch(r"(\d+)([mhd]?)", token.text.lower())
         minutes = 0 if found is None else int(found[1]) * KEEP_UNITS[found[2]]
         if minutes < KEEP_UNITS["d"]:
             raise SqlError(
                 ErrorCode.INVALID_VALUE,
-                f"KEEP {token.text}: at least one day, as days, 24h or 1440m, is allowed", where,
+                f"KEEP must be at least one day (1, 24h or 1440m), not {token.text}", where,
             )  # fmt: skip
         if not c.take(","):
             return minutes
@@ -108,10 +110,10 @@ def _retention(c: Cursor) -> int:
     """Seconds; -1: for ever. :raises SqlError: for anything below -1."""
     where = c.here()
     sign = -1 if c.take("-") else 1
-    seconds = sign * c.integer("seconds, or -1")
+    seconds = sign * c.integer("a number of seconds, or -1")
     if seconds < -1:
         raise SqlError(
-            ErrorCode.INVALID_VALUE, f"WAL_RETENTION_PERIOD {seconds}: -1 or more is allowed", where
+            ErrorCode.INVALID_VALUE, f"WAL_RETENTION_PERIOD must be -1 or greater, not {seconds}", where
         )
     return seconds
 
@@ -184,7 +186,7 @@ def create_stable(c: Cursor) -> CreateTable:
     check_length(name, "table")
     table = _create_table(c, name, if_not_exists)
     if not table.tags:
-        raise c.unexpected("TAGS (…), which a super table has")
+        raise c.unexpected("TAGS (…), which every super table needs")
     return table
 
 
@@ -245,7 +247,7 @@ def check_table(columns: tuple[ColumnDef, ...], tags: tuple[ColumnDef, ...]) -> 
     """:raises SqlError: for a table that is impossible, whatever the catalog holds."""
     key = columns[0]
     if key.type.name != "TIMESTAMP":
-        raise _bad(key, f"the first column {key.name.text} must be TIMESTAMP, it is {key.type}")
+        raise _bad(key, f"the first column {key.name.text} must be TIMESTAMP, not {key.type}")
     if len(columns) < 2:
         raise _bad(key, "a table needs a column besides its time column")
     seen: set[str] = set()
@@ -254,7 +256,7 @@ def check_table(columns: tuple[ColumnDef, ...], tags: tuple[ColumnDef, ...]) -> 
             raise _bad(column, f"the name {column.name.text} is given twice")
         seen.add(column.name.text)
         if column.name.text == "tbname":
-            raise _bad(column, "tbname is the name of the table: no column or tag can have that name")
+            raise _bad(column, "tbname is reserved for the table's name: no column or tag can have that name")
         if column.type.name == "JSON" and (index < len(columns) or len(tags) > 1):
             raise _bad(column, f"{column.name.text}: JSON is allowed only as the single tag of a super table")
         if column.composite_key:
@@ -263,9 +265,12 @@ def check_table(columns: tuple[ColumnDef, ...], tags: tuple[ColumnDef, ...]) -> 
 
 def _check_key(column: ColumnDef, index: int) -> None:
     if index != 1:
-        raise _bad(column, f"{column.name.text}: only the second column can join the time column in the key")
+        raise _bad(
+            column,
+            f"{column.name.text}: only the second column can be part of the key besides the time column",
+        )
     if column.type.name not in KEY_TYPES:
-        raise _bad(column, f"{column.name.text}: {column.type} cannot be a key; INT, BIGINT or VARCHAR can")
+        raise _bad(column, f"{column.name.text}: {column.type} cannot be a key; use INT, BIGINT or VARCHAR")
 
 
 def _bad(column: ColumnDef, message: str) -> SqlError:
@@ -292,7 +297,7 @@ def _child(c: Cursor, name: QualifiedName, if_not_exists: bool) -> ChildDef:
     values = c.listed(lambda: c.literal("a tag value"))
     if names and len(names) != len(values):
         raise SqlError(
-            ErrorCode.SYNTAX, f"{len(names)} tags are named, {len(values)} values are given", where
+            ErrorCode.SYNTAX, f"{len(names)} tags are named, but {len(values)} values are given", where
         )
     return ChildDef(name, using, values, names, if_not_exists)
 

@@ -43,7 +43,8 @@ def parse(sql: str) -> Statement:
     :raises SqlError: if it is not a statement of the dialect: what was expected, and where.
     """
     if len(sql) > MAX_SQL:
-        raise SqlError(ErrorCode.TOO_LARGE, f"the statement has {len(sql)} characters, {MAX_SQL} are allowed")
+        message = f"the statement is {len(sql)} characters long; at most {MAX_SQL} characters are allowed"
+        raise SqlError(ErrorCode.TOO_LARGE, message)
     cursor = Cursor(sql)
     if not cursor.at("insert"):
         check_size(sql)
@@ -88,7 +89,7 @@ def _show(c: Cursor) -> Show | ShowCreate | ShowTags | ShowAnodes:
         return ShowTags(c.qualified("a table name"))
     if c.take("user", "privileges"):
         return Show("privileges", position=where)
-    name = c.qualified("what to show")
+    name = c.qualified("what to show, such as STREAMS")
     if name.name not in SHOWN:
         raise SqlError(
             ErrorCode.SYNTAX,
@@ -112,13 +113,15 @@ def _create_anode(c: Cursor) -> CreateAnode:
     where = c.here()
     address = c.string("the address of an anode, 'host:port'").text.removeprefix("http://").rstrip("/")
     if not _ADDRESS.fullmatch(address):
-        raise SqlError(ErrorCode.INVALID_VALUE, f"an anode's address is 'host:port', not {address!r}", where)
+        raise SqlError(
+            ErrorCode.INVALID_VALUE, f"an anode's address must be 'host:port', not {address!r}", where
+        )
     return CreateAnode(address, where)
 
 
 def _kill(c: Cursor) -> KillQuery:
     where = c.here()
-    return KillQuery(c.string("the id of a query, as SHOW QUERIES gives it").text, where)
+    return KillQuery(c.string("the id of a query in quotes, as shown by SHOW QUERIES").text, where)
 
 
 def _create_user(c: Cursor) -> CreateUser:
@@ -152,7 +155,7 @@ def _grant(c: Cursor, *, revoke: bool = False) -> Grant:
     if c.take("with"):
         raise SqlError(
             ErrorCode.UNSUPPORTED,
-            "WITH (a condition on tags) is not supported: a privilege is that of a whole table; name the "
+            "WITH (a condition on tags) is not supported: a privilege applies to a whole table; name the "
             "child tables one by one",
             condition,
         )

@@ -45,7 +45,7 @@ def check_query(query: SqlText, offer: Offer) -> exp.Expression:
     for table in tree.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not table.db and table.name in placeholders():
             raise bad(
-                f"{table.name} is not a table: it can be used in SELECT and WHERE only", position_of(table)
+                f"{table.name} is not a table: it can be used only in SELECT and WHERE", position_of(table)
             )
     return tree
 
@@ -69,14 +69,14 @@ def check_group_expression(text: SqlText, what: str, offer: Offer) -> None:
     """
     tree = parse_expression(text.text, text.position)
     for query in tree.find_all(exp.Query):
-        raise bad(f"{what}: a query is not allowed", position_of(query))
+        raise bad(f"{what}: a subquery is not allowed", position_of(query))
     for node in tree.find_all(exp.Placeholder):
         if not _offered(node, offer).group:
-            raise bad(f"{what}: {node.name} differs within a group", position_of(node))
+            raise bad(f"{what}: {node.name} is not constant within a group", position_of(node))
     for column in tree.find_all(exp.Column):
         if column.table or column.name not in offer.partition:
             raise bad(
-                f"{what}: {column.sql()} is not a grouping column; {', '.join(offer.partition)} can be used",
+                f"{what}: {column.sql()} is not a grouping column; those are {', '.join(offer.partition)}",
                 position_of(column),
             )
 
@@ -92,7 +92,7 @@ def _offered(node: exp.Placeholder, offer: Offer) -> PlaceholderRule:
         raise bad(f"the placeholder {name} is not available with {keyword}, only with {allowed}", where)
     if rule.close_only and offer.trigger.window and "WINDOW_OPEN" in offer.events:
         raise bad(
-            f"{name} is known only when a window closes: it cannot be used with EVENT_TYPE(WINDOW_OPEN)",
+            f"{name} is known only when a window closes, so it cannot be used with EVENT_TYPE(WINDOW_OPEN)",
             where,
         )
     if number.isdigit() and not 1 <= int(number) <= len(offer.partition):
@@ -107,7 +107,7 @@ def _offered(node: exp.Placeholder, offer: Offer) -> PlaceholderRule:
 
 def _check_as_table(node: exp.Placeholder, rule: PlaceholderRule) -> None:
     if not rule.table:
-        raise bad(f"{node.name} is not a table: it can be used in SELECT and WHERE only", position_of(node))
+        raise bad(f"{node.name} is not a table: it can be used only in SELECT and WHERE", position_of(node))
     if rule.value:
         return
     select = node.find_ancestor(exp.Select)
@@ -115,7 +115,7 @@ def _check_as_table(node: exp.Placeholder, rule: PlaceholderRule) -> None:
         return
     if select.args.get("where"):
         raise bad(
-            f"FROM {node.name} takes no WHERE; the option PRE_FILTER selects its rows",
+            f"FROM {node.name} cannot be combined with WHERE; use the option PRE_FILTER to select rows",
             position_of(select.args["where"]),
         )
     if select.args.get("joins") or node.find_ancestor(exp.Join):
@@ -124,9 +124,9 @@ def _check_as_table(node: exp.Placeholder, rule: PlaceholderRule) -> None:
 
 def _check_as_value(node: exp.Placeholder, rule: PlaceholderRule) -> None:
     if not rule.value:
-        raise bad(f"{node.name} stands for a table: it can be used in FROM only", position_of(node))
+        raise bad(f"{node.name} stands for a table: it can be used only in FROM", position_of(node))
     top: exp.Expr = node
     while top.parent is not None and not isinstance(top.parent, exp.Select):
         top = top.parent
     if isinstance(top.parent, exp.Select) and top.arg_key not in VALUE_CLAUSES:
-        raise bad(f"{node.name} can be used in SELECT and WHERE only", position_of(node))
+        raise bad(f"{node.name} can be used only in SELECT and WHERE", position_of(node))

@@ -27,7 +27,7 @@ def trigger(clause: TriggerClause, table: Table | None, timezone: str) -> Trigge
     if clause.true_for is not None and not rule.takes_true_for:
         allowed = " and ".join(r.keyword for r in trigger_types() if r.takes_true_for)
         where = clause.true_for_position or clause.position
-        raise bad(f"TRUE_FOR goes with {allowed}, not with {clause.keyword}", where)
+        raise bad(f"TRUE_FOR can be used only with {allowed}, not with {clause.keyword}", where)
     spec: Trigger = rule.read(_Given(clause, clause.arguments, rule.rules, table, timezone))
     return spec
 
@@ -87,7 +87,7 @@ class _Given(Arguments):
         found = name(argument, self._named(what))
         column = self.table.column(found)
         if column is None:
-            kind = "a tag" if self.table.tag(found) else "no column"
+            kind = "a tag" if self.table.tag(found) else "not a column"
             raise bad(
                 f"{self._named(what)} {found} is {kind} of {self.table.name}; a column is needed",
                 argument.position,
@@ -109,6 +109,6 @@ class _Given(Arguments):
     def done(self) -> None:
         if self._left:
             raise bad(
-                f"{self._clause.keyword}: {self._left[0].text} is one argument too many",
+                f"{self._clause.keyword}: unexpected argument {self._left[0].text}",
                 self._left[0].position,
             )

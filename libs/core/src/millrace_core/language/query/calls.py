@@ -18,7 +18,7 @@ SIDES = ("LEADING", "TRAILING", "BOTH")
 def _required(parser: Any) -> exp.Expr:
     this: exp.Expr | None = parser._parse_bitwise()
     if this is None:
-        parser.raise_error("an expression is expected")
+        parser.raise_error("expected an expression")
         raise AssertionError
     return this
 
@@ -44,7 +44,7 @@ def _trim(parser: Any) -> exp.Expr:
     if parser._match(TokenType.FROM):
         return _call(parser, "trim", [_required(parser), what, _side(side)])
     if side is not None:
-        parser.raise_error("FROM is expected in TRIM")
+        parser.raise_error("expected FROM in TRIM")
     return _rest(parser, "trim", what)
 
 
@@ -72,12 +72,12 @@ def _substring(parser: Any) -> exp.Expr:
 def _cast(parser: Any) -> exp.Expr:
     this = parser._parse_required()
     if not parser._match(TokenType.ALIAS):
-        parser.raise_error("AS is expected in CAST")
+        parser.raise_error("expected AS in CAST")
     words: list[str] = []
     while parser._match(TokenType.VAR):
         words.append(parser._prev.text.upper())
     if not words:
-        parser.raise_error("a type is expected in CAST")
+        parser.raise_error("expected a data type in CAST")
     length = None
     if parser._match(TokenType.L_PAREN):
         length = parser._parse_count()

@@ -23,9 +23,9 @@ from millrace_core.language.query.tokens import CLAUSE, CONTAINS, NMATCH
 
 # sqlglot's messages that mention its own internals
 _MESSAGES = {
-    "Required keyword": "something is missing",
-    "Expected table name": "a table name is expected",
-    "Invalid expression": "this is not expected here",
+    "Required keyword": "incomplete expression or clause",
+    "Expected table name": "expected a table name",
+    "Invalid expression": "this is not allowed here",
 }
 
 
@@ -124,15 +124,15 @@ class Millrace(Dialect):
             query = self._parse_select(nested=self._curr.token_type == TokenType.L_PAREN)
             query = self._parse_set_operations(query)
             if not isinstance(query, exp.Query):
-                self.raise_error("a SELECT is expected")
+                self.raise_error("expected a SELECT")
             if isinstance(query, exp.Subquery) and self._curr:
-                self.raise_error("behind a SELECT in parentheses only UNION can stand")
+                self.raise_error("a SELECT in parentheses can be followed only by UNION")
             return self._parse_query_modifiers(query)
 
         def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
             found = self._parse_csv(self._parse_projection)
             if not found:
-                self.raise_error("a result column is expected")
+                self.raise_error("expected a result column")
             return found, None
 
         def _parse_projection(self) -> exp.Expr | None:
@@ -166,7 +166,8 @@ class Millrace(Dialect):
             if unit.text.lower() not in nodes.UNITS or not number.text.isdigit():
                 text = number.text + unit.text
                 self.raise_error(
-                    f"{text} is not a duration (a whole number and one of {'bausmhdwny'})", number
+                    f"{text} is not a duration (an integer followed by one of {', '.join('bausmhdwny')})",
+                    number,
                 )
             self._advance(2)
             literal = nodes.DurationLiteral(this=int(number.text), unit=unit.text.lower())
@@ -177,7 +178,7 @@ class Millrace(Dialect):
             while self._match(sep):
                 items.append(parse_method())
                 if items[-1] is None or items[0] is None:
-                    self.raise_error("something is missing beside the comma")
+                    self.raise_error("something is missing before or after the comma")
             return [item for item in items if item is not None]
 
         def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
@@ -201,7 +202,9 @@ class Millrace(Dialect):
             percent = self._prev
             name = self._curr
             if not self._is_connected() or name.token_type not in (TokenType.VAR, TokenType.NUMBER):
-                self.raise_error("a placeholder is %%tbname, %%trows or %% and a number", percent)
+                self.raise_error(
+                    "a placeholder must be %%tbname, %%trows or %% followed by a number", percent
+                )
             self._advance()
             text = f"%%{name.text.lower()}"
             if not re.fullmatch(r"%%(\d+|tbname|trows)", text):
@@ -211,7 +214,7 @@ class Millrace(Dialect):
         def _parse_required(self) -> exp.Expr:
             this = self._parse_disjunction()
             if this is None:
-                self.raise_error("an expression is expected")
+                self.raise_error("expected an expression")
             return cast(exp.Expr, this)
 
         def _parse_arguments(self) -> list[exp.Expr]:
@@ -220,7 +223,7 @@ class Millrace(Dialect):
         def _parse_count(self) -> exp.Expr:
             number = self._parse_number()
             if not isinstance(number, exp.Literal) or not number.this.isdigit():
-                self.raise_error("a whole number is expected", self._prev)
+                self.raise_error("expected a non-negative integer", self._prev)
             return cast(exp.Expr, number)
 
         def _parse_slimit(self) -> exp.Expr:
@@ -240,7 +243,7 @@ class Millrace(Dialect):
             token = self._curr
             parse = self.CLAUSE_PARSERS.get(token.text.upper())
             if parse is None:
-                self.raise_error("this clause does not stand alone")
+                self.raise_error("this clause cannot be used on its own")
                 raise AssertionError
             self._advance()
             key, node = parse(self)
@@ -256,7 +259,7 @@ class Millrace(Dialect):
         def _parse_interval_window(self) -> tuple[str, exp.Expr]:
             this, *rest = self._parse_arguments()
             if len(rest) > 1:
-                self.raise_error("INTERVAL takes an interval and an offset", self._prev)
+                self.raise_error("INTERVAL takes an interval and an optional offset", self._prev)
             sliding = self._parse_option("SLIDING")
             lengths = {"this": this, "offset": rest[0] if rest else None, "sliding": sliding}
             read = {key: node and nodes.length_of(node) for key, node in lengths.items()}
@@ -265,7 +268,7 @@ class Millrace(Dialect):
         def _parse_session_window(self) -> tuple[str, exp.Expr]:
             arguments = self._parse_arguments()
             if len(arguments) != 2:
-                self.raise_error("SESSION takes the time column and a gap", self._prev)
+                self.raise_error("SESSION takes two arguments: the time column and a gap", self._prev)
             return "window_clause", nodes.SessionWindow(this=arguments[0], gap=arguments[1])
 
         def _parse_state_window(self) -> tuple[str, exp.Expr]:
@@ -277,10 +280,10 @@ class Millrace(Dialect):
         def _parse_event_window(self) -> tuple[str, exp.Expr]:
             wrapped = self._match(TokenType.L_PAREN)
             if not self._match_text_seq("START", "WITH"):
-                self.raise_error("START WITH is expected")
+                self.raise_error("expected START WITH")
             start = self._parse_required()
             if not self._match_text_seq("END", "WITH"):
-                self.raise_error("END WITH is expected")
+                self.raise_error("expected END WITH")
             end = self._parse_required()
             if wrapped:
                 self._match_r_paren()
@@ -291,7 +294,7 @@ class Millrace(Dialect):
             self._match_l_paren()
             mode = self._curr.text.upper()
             if mode not in ("NONE", "NULL", "NULL_F", "VALUE", "VALUE_F", "PREV", "NEXT", "LINEAR", "NEAR"):
-                self.raise_error("unknown mode of FILL")
+                self.raise_error("unknown FILL mode")
             self._advance()
             values = self._parse_csv(self._parse_disjunction) if self._match(TokenType.COMMA) else []
             self._match_r_paren()

@@ -24,7 +24,7 @@ def parse_join(parser: Any) -> exp.Join | None:
         return None
     parser._advance(2)
     if not parser._match(TokenType.JOIN):
-        parser.raise_error(f"JOIN is expected behind {kind.text.upper()}")
+        parser.raise_error(f"expected JOIN after {kind.text.upper()}")
     word = kind.text.upper()
     made = NearJoin if word in NEAR_JOINS else exp.Join
     join = made(this=parser._parse_table(), side=side.text.upper(), kind=word)

@@ -76,7 +76,7 @@ def _finish(node: exp.Expr, sql: str, origin: Position) -> None:
         message = (
             "syntax error: two strings in a row"
             if isinstance(node, exp.Concat)
-            else "syntax error: bad alias"
+            else "syntax error: invalid alias"
         )
         raise SqlError(ErrorCode.SYNTAX, message, nodes.position_of(node))
     if isinstance(node, exp.Identifier) and not node.args.get("quoted"):

@@ -61,13 +61,13 @@ def check_tree(root: exp.Expr) -> None:
     while level:
         depth += 1
         if depth > MOST_DEEP:
-            message = f"an expression has more than {MOST_DEEP:,} parts in a row or inside one another"
+            message = f"an expression has more than {MOST_DEEP:,} chained or nested parts"
             raise SqlError(ErrorCode.TOO_LARGE, message, position_of(level[0]))
         for node in level:
             selects += isinstance(node, exp.Select)
             joins = node.args.get("joins") or []
             if len(joins) > MOST_JOINS:
-                message = f"a SELECT has {len(joins)} joins, {MOST_JOINS} are allowed"
+                message = f"a SELECT has {len(joins)} joins; at most {MOST_JOINS} are allowed"
                 raise SqlError(ErrorCode.TOO_LARGE, message, position_of(joins[MOST_JOINS]))
             if selects > MOST_SELECTS:
                 message = f"the query has more than {MOST_SELECTS} SELECTs"

@@ -22,7 +22,7 @@ def type_aggregate(typing: Typing, node: exp.Expr) -> exp.Expr:
     """:raises SqlError: NOT_ALLOWED where no aggregate can stand, INVALID_VALUE, TYPE_MISMATCH."""
     row = AGGREGATES[node.name]
     if typing.aggregate is not None:
-        message = f"{node.name} cannot stand inside {typing.aggregate}"
+        message = f"{node.name} cannot be used inside {typing.aggregate}"
         raise fail(ErrorCode.NOT_ALLOWED, message, node)
     if typing.ctx.placeholders and not row.streams:
         raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} cannot be used in a stream", node)
@@ -33,7 +33,7 @@ def type_aggregate(typing: Typing, node: exp.Expr) -> exp.Expr:
         for i, argument in enumerate(node.expressions):
             star = isinstance(argument, exp.Star)
             if star and node.name != "count":
-                raise fail(ErrorCode.INVALID_VALUE, f"{node.name} takes a column, not *", node)
+                raise fail(ErrorCode.INVALID_VALUE, f"{node.name} needs a column, not *", node)
             args.append(argument if star else typed_argument(typing, node, i, row.kind(i)))
     finally:
         typing.aggregate = None

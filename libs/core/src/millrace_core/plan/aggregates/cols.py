@@ -45,9 +45,10 @@ def type_cols(typing: Typing, node: exp.Expr) -> exp.Expr:
     row = AGGREGATES.get(selection.name) if isinstance(selection, exp.Anonymous) else None
     if row is None or row.pick is None:
         able = ", ".join(name for name, row in AGGREGATES.items() if row.pick is not None)
-        raise fail(ErrorCode.NOT_ALLOWED, f"cols takes a function that selects one row: {able}", selection)
+        message = f"the first argument of cols must be a function that selects one row: {able}"
+        raise fail(ErrorCode.NOT_ALLOWED, message, selection)
     if typing.aggregate is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"cols cannot stand inside {typing.aggregate}", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"cols cannot be used inside {typing.aggregate}", node)
     selection = typing.visit(selection)
     found = typing.row_value(result.this if isinstance(result, exp.Alias) else result, "cols")
     node.set("expressions", [selection, found])

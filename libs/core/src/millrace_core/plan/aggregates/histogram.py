@@ -53,9 +53,9 @@ def bin_borders(kind: str, description: str) -> list[float]:
         raise ValueError(f"the bins are not valid JSON: {error}") from None
     if kind == "user_input":
         if not isinstance(found, list) or not all(_is_number(item) for item in found):
-            raise ValueError("user_input takes an array of numbers such as [1, 3, 5]")
+            raise ValueError("user_input must be an array of numbers such as [1, 3, 5]")
         if len(found) < 2 or any(b <= a for a, b in pairwise(found)):
-            raise ValueError("user_input takes two or more numbers, each greater than the one before")
+            raise ValueError("user_input must have at least two numbers in ascending order")
         return [float(item) for item in found]
     return _even_borders(kind, found)
 
@@ -65,20 +65,20 @@ def _even_borders(kind: str, found: object) -> list[float]:
     names = {"start", step, "count", "infinity"}
     if not isinstance(found, dict) or set(found) != names or not isinstance(found["infinity"], bool):
         raise ValueError(
-            f'{kind} takes an object of "start", "{step}", "count" and "infinity" (true or false)'
+            f'{kind} must be an object with "start", "{step}", "count" and "infinity" (true or false)'
         )
     start, by, count = (found[name] for name in ("start", step, "count"))
     if not all(_is_number(item) for item in (start, by, count)):
         raise ValueError(f'"start", "{step}" and "count" must be numbers')
     if not (int(count) == count and 1 <= count <= MOST_BINS):
-        raise ValueError(f'"count" must be a whole number from 1 to {MOST_BINS}, not {count}')
+        raise ValueError(f'"count" must be an integer from 1 to {MOST_BINS}, not {count}')
     if kind == "linear_bin":
         if by == 0:
             raise ValueError('"width" must not be 0')
         borders = [start + i * by for i in range(int(count) + 1)]
     else:
         if start == 0 or by <= 0 or by == 1:
-            raise ValueError('"start" must not be 0, "factor" must be greater than 0 and not 1')
+            raise ValueError('"start" must not be 0, and "factor" must be greater than 0 and not 1')
         borders = [start * _power(by, i) for i in range(int(count) + 1)]
     if not all(math.isfinite(border) for border in borders):
         raise ValueError("the bins exceed the range of a DOUBLE")

@@ -17,9 +17,9 @@ def type_forecast(typing: Typing, node: exp.Expr) -> exp.Expr:
     :raises SqlError: NOT_ALLOWED inside an aggregate or a clause, INVALID_VALUE without a column.
     """
     if typing.aggregate is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"{FORECAST} cannot stand inside {typing.aggregate}", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"{FORECAST} cannot be used inside {typing.aggregate}", node)
     if not node.expressions:
-        raise fail(ErrorCode.INVALID_VALUE, "forecast takes a column first", node)
+        raise fail(ErrorCode.INVALID_VALUE, "the first argument of forecast must be a column", node)
     typing.aggregate = FORECAST
     try:
         node.set("expressions", [typing.visit(argument) for argument in node.expressions])

@@ -95,17 +95,17 @@ def _check_place(scope: Scope, ctx: Context, calls: list[exp.Expr]) -> None:
     if ctx.placeholders:
         raise fail(ErrorCode.NOT_ALLOWED, "forecast cannot be used in a stream", calls[0])
     if any(other != calls[0] for other in calls[1:]):
-        raise fail(ErrorCode.NOT_ALLOWED, "a SELECT has one forecast only", calls[1])
+        raise fail(ErrorCode.NOT_ALLOWED, "a SELECT can have only one forecast", calls[1])
     if scope.record(Clauses).windowed or select.args.get("group") is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, "forecast is not possible with GROUP BY or a window", calls[0])
+        raise fail(ErrorCode.NOT_ALLOWED, "forecast cannot be used with GROUP BY or a window", calls[0])
     inside = {id(node) for result in select.expressions for node in result.walk()}
     for node in own(select):
         if node.meta.get("aggregate") or node.meta.get("series"):
             what = node.meta.get("aggregate") or node.name
-            raise fail(ErrorCode.NOT_ALLOWED, f"forecast cannot stand beside {what}", calls[0])
+            raise fail(ErrorCode.NOT_ALLOWED, f"forecast cannot be used together with {what}", calls[0])
         pseudo = isinstance(node, exp.Column) and not node.table and node.name in PSEUDO
         if pseudo and id(node) not in inside and node.find_ancestor(exp.Order) is None:
-            raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} can stand in a result column only", node)
+            raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} can be used only in a result column", node)
 
 
 def _read(node: exp.Expr, relations: list[Relation], ctx: Context) -> Analysis:
@@ -116,7 +116,7 @@ def _read(node: exp.Expr, relations: list[Relation], ctx: Context) -> Analysis:
     analysis = read_analysis("forecast", last if given else None, node, ctx)
     for covariate in rest[:-1] if given else rest:
         check_column(covariate, relations, "forecast")
-        message = f"the algorithm {analysis.algorithm} takes no covariates"
+        message = f"the algorithm {analysis.algorithm} does not support covariates"
         raise fail(ErrorCode.UNSUPPORTED, message, covariate)
     return analysis
 
@@ -134,7 +134,7 @@ def _to_come(node: exp.Expr, keys: list[exp.Expr]) -> exp.Expr | None:
         return with_type(_key(keys.index(node)), typed(node))
     if isinstance(node, exp.Column):
         if node.table or node.name not in PSEUDO:
-            message = f"column {node.name} cannot stand beside forecast: it is not a grouping column"
+            message = f"column {node.name} cannot be used with forecast: it is not a grouping column"
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
         name = "_t" if node.name == "_frowts" else node.name
         return with_type(cast(column(name, SERIES_ROWS), typed(node)), typed(node))

@@ -27,14 +27,14 @@ def check_column(node: exp.Expr, relations: list[Relation], what: str) -> None:
     :raises SqlError: NOT_ALLOWED, TYPE_MISMATCH, at its place.
     """
     if not isinstance(node, exp.Column):
-        raise fail(ErrorCode.NOT_ALLOWED, f"{what} takes one plain column first", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"the first argument of {what} must be a plain column", node)
     relation = next((one for one in relations if one.alias == node.table), None)
     table = relation.draft.table if relation is not None and relation.draft is not None else None
     if node.name == "tbname" or (table is not None and table.tag(node.name) is not None):
-        raise fail(ErrorCode.NOT_ALLOWED, f"{what} takes a column; {node.name} is a tag", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"{what} needs a column, but {node.name} is a tag", node)
     type_ = typed(node)
     if not type_.number or type_.null:
-        message = f"{what} takes a numeric column; {node.name} is {type_.type}"
+        message = f"{what} needs a numeric column, but {node.name} is {type_.type}"
         raise fail(ErrorCode.TYPE_MISMATCH, message, node)
 
 

@@ -119,7 +119,7 @@ class Typer:
             return node
         visitor = _VISITORS.get(type(node))
         if visitor is None:
-            raise fail(ErrorCode.UNSUPPORTED, f"{node.key.upper()} is not possible here", node)
+            raise fail(ErrorCode.UNSUPPORTED, f"{node.key.upper()} is not allowed here", node)
         return visitor(self, node)
 
     def child(self, node: exp.Expr, key: str) -> exp.Expr:
@@ -133,7 +133,7 @@ class Typer:
             if typed(found).number:
                 value = with_type(exp.Paren(this=found), typed(found))
                 return with_type(exp.NEQ(this=value, expression=with_type(number(0), BIGINT)), BOOL)
-            raise fail(ErrorCode.TYPE_MISMATCH, f"a condition is expected, not {typed(found).type}", node)
+            raise fail(ErrorCode.TYPE_MISMATCH, f"expected a condition, not {typed(found).type}", node)
         return found
 
     def row_condition(self, node: exp.Expr, clause: str) -> exp.Expr:
@@ -169,9 +169,9 @@ class Typer:
 
     def _refusal(self, name: str) -> str:
         if name == "%%trows":
-            return "%%trows can stand in FROM only"
+            return "%%trows can be used only in FROM"
         if not self.ctx.placeholders:
-            return f"{name} can be used in streams only"
+            return f"{name} can be used only in streams"
         if name == "%%tbname":
             return "%%tbname needs PARTITION BY tbname"
         if name.startswith("%%"):
@@ -187,11 +187,11 @@ class Typer:
         a, b = typed(left), typed(right)
         for side, type_ in ((left, a), (right, b)):
             if type_.type.name in ("JSON", "VARBINARY"):
-                raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type.name} cannot be calculated with", side)
+                raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type.name} cannot be used in arithmetic", side)
         time = next((type_ for type_ in (a, b) if type_.timestamp), None)
         for side, type_ in ((left, a), (right, b)):
             if time is not None and type_.text and not type_.null:
-                message = "beside a time only numbers, durations such as 1s and timestamp '…' can stand"
+                message = "a time can be combined only with numbers, durations such as 1s, and timestamp '…'"
                 raise fail(ErrorCode.TYPE_MISMATCH, message, side)
         if isinstance(node, (exp.Add, exp.Sub)) and time is not None:
             if a.timestamp and b.timestamp:
@@ -217,14 +217,14 @@ class Typer:
         for key in ("this", "expression"):
             side = self.child(node, key)
             if not typed(side).integer:
-                raise fail(ErrorCode.TYPE_MISMATCH, f"& and | take integers, not {typed(side).type}", side)
+                raise fail(ErrorCode.TYPE_MISMATCH, f"& and | need integers, not {typed(side).type}", side)
         return with_type(node, BIGINT)
 
     def negative(self, node: exp.Expr) -> exp.Expr:
         inner = self.child(node, "this")
         type_ = typed(inner)
         if not (type_.number or type_.null):
-            raise fail(ErrorCode.TYPE_MISMATCH, f"- takes a number, not {type_.type}", inner)
+            raise fail(ErrorCode.TYPE_MISMATCH, f"- needs a number, not {type_.type}", inner)
         large = type_.type.name == "BIGINT UNSIGNED"
         return with_type(node, DOUBLE if type_.real or large else BIGINT)
 
@@ -246,7 +246,7 @@ class Typer:
 
     def inside(self, node: exp.Expr) -> exp.Expr:
         if node.args.get("query") or not node.expressions:
-            raise fail(ErrorCode.UNSUPPORTED, "IN takes a list of values; a query is not possible here", node)
+            raise fail(ErrorCode.UNSUPPORTED, "IN needs a list of values, not a subquery", node)
         first, *rest = self._comparable([self.child(node, "this"), *map(self.visit, node.expressions)])
         node.set("this", first)
         node.set("expressions", rest)
@@ -311,7 +311,7 @@ class Typer:
     def test(self, node: exp.Expr) -> exp.Expr:
         self.child(node, "this")
         if not isinstance(node.expression, (exp.Null, exp.Boolean)):
-            raise fail(ErrorCode.SYNTAX, "IS takes NULL, TRUE or FALSE", node)
+            raise fail(ErrorCode.SYNTAX, "IS can be used only with NULL, TRUE or FALSE", node)
         self.child(node, "expression")
         return with_type(node, BOOL)
 
@@ -319,7 +319,7 @@ class Typer:
         for key in ("this", "expression"):
             side = as_text(self.child(node, key))
             if not typed(side).text:
-                raise fail(ErrorCode.TYPE_MISMATCH, f"text is expected here, not {typed(side).type}", side)
+                raise fail(ErrorCode.TYPE_MISMATCH, f"expected text, not {typed(side).type}", side)
         if isinstance(node, exp.Like) and isinstance(node.expression, exp.Literal):
             pattern = exp.Literal.string(_ESCAPE.sub(_escape, node.expression.name))
             node.set("expression", with_type(pattern, typed(node.expression)))

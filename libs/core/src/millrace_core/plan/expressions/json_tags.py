@@ -45,11 +45,11 @@ def type_contains(node: exp.Expr) -> exp.Expr:
 
 def _check(node: exp.Expr, what: str) -> None:
     if typed(node.this).type != JSON or isinstance(node.this, nodes.JsonGet):
-        message = f"{what} takes a tag of type JSON, not {typed(node.this).type}"
+        message = f"{what} needs a tag of type JSON, not {typed(node.this).type}"
         raise fail(ErrorCode.TYPE_MISMATCH, message, node)
     key = node.expression
     if not (isinstance(key, exp.Literal) and key.is_string and key.name):
-        raise fail(ErrorCode.INVALID_VALUE, f"{what} takes a key in quotes", node)
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} needs a key in quotes", node)
 
 
 def compared(sides: Sequence[exp.Expr]) -> list[exp.Expr]:

@@ -162,7 +162,7 @@ class Lowerer:
     def _on_the_calendar(self, node: exp.Expr, months: exp.Expr) -> exp.Expr:
         """A time plus months or years: the same day and time of day in another month, in the query's zone."""
         if months is node.this and isinstance(node, exp.Sub):
-            raise fail(ErrorCode.TYPE_MISMATCH, "a time cannot be taken from months", months)
+            raise fail(ErrorCode.TYPE_MISMATCH, "a time cannot be subtracted from months", months)
         time = node.expression if months is node.this else node.this
         count = months.this * CALENDAR_MONTHS[months.args["unit"]] * (-1 if isinstance(node, exp.Sub) else 1)
         precision = typed(node).precision or self.ctx.precision

@@ -78,7 +78,7 @@ def lower_interp(scope: Scope, ctx: Context) -> None:
     if ctx.placeholders:
         raise fail(ErrorCode.NOT_ALLOWED, "interp cannot be used in a stream", calls[0])
     if scope.record(Clauses).windowed or select.args.get("group") is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, "interp is not possible with GROUP BY or a window", calls[0])
+        raise fail(ErrorCode.NOT_ALLOWED, "interp cannot be used with GROUP BY or a window", calls[0])
     relation = scope.timed
     if relation is None or relation.key is None:
         raise fail(ErrorCode.NOT_ALLOWED, "interp needs a table with a time column", calls[0])
@@ -96,7 +96,7 @@ def _refuse_pseudo_columns(select: exp.Select) -> None:
     for clause in [*clauses, *(select.args.get("partition_by") or [])]:
         for node in clause.find_all(exp.Column) if clause is not None else []:
             if not node.table and node.name in PSEUDO:
-                raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} can stand in a result column only", node)
+                raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} can be used only in a result column", node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class _Interp:
                 table = relation.draft.table if relation.draft is not None else None
                 tag = table is not None and (table.tag(node.name) is not None or node.name == "tbname")
                 if not (tag and node.table in single):
-                    message = f"column {node.name} cannot stand beside interp: it is not a grouping column"
+                    message = f"column {node.name} cannot be used with interp: it is not a grouping column"
                     raise fail(ErrorCode.NOT_ALLOWED, message, node)
                 self.keys.append(node.copy())
 
@@ -176,7 +176,7 @@ class _Interp:
 
     def _pseudo(self, node: exp.Column, first: _Slice) -> exp.Expr:
         if node.table or node.name not in PSEUDO:
-            message = f"column {node.name} cannot stand beside interp: it is not a grouping column"
+            message = f"column {node.name} cannot be used with interp: it is not a grouping column"
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
         if node.name == "_irowts":
             return with_type(column(TIME, SERIES_ROWS), typed(node))

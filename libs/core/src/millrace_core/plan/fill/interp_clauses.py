@@ -48,7 +48,9 @@ class Slices:
         if len(times) > 1 and isinstance(times[-1], DurationLiteral):
             surrounding = _positive(times.pop(), precision, "the surrounding time of RANGE")
         if len(times) > 2:
-            raise fail(ErrorCode.INVALID_VALUE, "RANGE takes one or two times and a duration", clause)
+            raise fail(
+                ErrorCode.INVALID_VALUE, "RANGE takes one or two times and an optional duration", clause
+            )
         if every is None and len(times) > 1:
             raise fail(ErrorCode.NOT_ALLOWED, "RANGE(first, last) needs EVERY(step)", clause)
         step = 1 if every is None else _positive(every, precision, "EVERY")
@@ -68,9 +70,9 @@ class Slices:
         found: exp.Expr = exp.Greatest(this=last, expressions=[cast(number(-1), BIGINT)])
         if constant(self.first) is not None and constant(self.last) is not None:
             return found
-        message = f" and more slices, {MOST_SLICES} are allowed"
+        message = f" slices; at most {MOST_SLICES} are allowed"
         too_many = exp.GTE(this=last.copy(), expression=number(MOST_SLICES))
-        return when(too_many, refused("RANGE and EVERY give ", last.copy(), message), found)
+        return when(too_many, refused("RANGE and EVERY produce more than ", last.copy(), message), found)
 
     def time(self, at: exp.Expr) -> exp.Expr:
         """The time of the slice with this number."""
@@ -89,13 +91,13 @@ def _time(node: exp.Expr, precision: Precision, scope: Scope, ctx: Context) -> e
     """A time of RANGE, lowered; as a number of ticks, if that is known."""
     foreign = node.find(exp.Column)
     if foreign is not None:
-        raise fail(ErrorCode.INVALID_VALUE, "RANGE takes constant times, not columns", foreign)
+        raise fail(ErrorCode.INVALID_VALUE, "the times in RANGE must be constants, not columns", foreign)
     typer = Typer(ctx)
     typer.aggregate = "RANGE"
     wanted = Typed(TIMESTAMP, precision)
     found = Lowerer(scope, ctx).visit(typer.timestamp(typer.visit(node), wanted))
     if not (typed(found).timestamp or typed(found).integer):
-        raise fail(ErrorCode.TYPE_MISMATCH, f"RANGE takes times, not {typed(found).type.name}", node)
+        raise fail(ErrorCode.TYPE_MISMATCH, f"RANGE needs times, not {typed(found).type.name}", node)
     value = constant(found)
     return cast(found if value is None else number(value), BIGINT)
 
@@ -105,9 +107,9 @@ def _check_count(first: exp.Expr, last: exp.Expr, step: int, at: exp.Expr) -> No
     if low is None or high is None:
         return
     if high < low:
-        raise fail(ErrorCode.INVALID_VALUE, "RANGE ends before it begins", at)
+        raise fail(ErrorCode.INVALID_VALUE, "RANGE ends before it starts", at)
     if (high - low) // step >= MOST_SLICES:
-        raise fail(ErrorCode.INVALID_VALUE, f"RANGE and EVERY give more than {MOST_SLICES} slices", at)
+        raise fail(ErrorCode.INVALID_VALUE, f"RANGE and EVERY produce more than {MOST_SLICES} slices", at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +131,12 @@ class Fill:
             raise fail(ErrorCode.NOT_ALLOWED, message, at)
         if len(given) != (len(calls) if wanted else 0):
             count = f"{len(calls)} values, one for each interp" if wanted else "no values"
-            message = f"FILL({mode}) takes {count}, not {len(given)}"
+            message = f"FILL({mode}) takes {count}, but {len(given)} are given"
             raise fail(ErrorCode.INVALID_VALUE, message, at)
         if mode == "LINEAR":
             for call in calls:
                 if not typed(call).number:
-                    message = f"FILL(LINEAR) takes numbers, not {typed(call).type.name}"
+                    message = f"FILL(LINEAR) needs numbers, not {typed(call).type.name}"
                     raise fail(ErrorCode.TYPE_MISMATCH, message, call)
         return Fill(mode, [_value(node, call) for node, call in zip(given, calls, strict=False)])
 
@@ -143,8 +145,8 @@ def _value(node: exp.Expr, call: exp.Expr) -> exp.Expr:
     """A value of FILL, with the column's type."""
     type_, given = typed(call), typed(node)
     if node.find(exp.Column, exp.Anonymous):
-        raise fail(ErrorCode.INVALID_VALUE, "FILL takes constant values", node)
+        raise fail(ErrorCode.INVALID_VALUE, "the values of FILL must be constants", node)
     if not given.null and given.text != type_.text:
-        message = f"FILL: {given.type.name} does not fit {type_.type.name}"
+        message = f"FILL: a value of type {given.type.name} does not fit a column of type {type_.type.name}"
         raise fail(ErrorCode.TYPE_MISMATCH, message, node)
     return cast(node.copy(), type_) if given.null else convert(node.copy(), type_)

@@ -138,7 +138,7 @@ class _Fill:
             span = exp.Paren(this=exp.Sub(this=exp.Paren(this=end.copy()), expression=begin.copy()))
             too_many = exp.GTE(this=span, expression=number(self.filling.grid.step * MOST_WINDOWS))
             count = exp.IntDiv(this=span.copy(), expression=number(self.filling.grid.step))
-            message = f" windows, {MOST_WINDOWS} are allowed"
+            message = f" windows; at most {MOST_WINDOWS} are allowed"
             some = when(too_many, refused("FILL would make ", cast(count, BIGINT), message), some)
         made = {**self._handed(), "_p": exp.Explode(this=some)}
         return exp.Select(expressions=_named(made), from_=exp.From(this=rows_of(seen, AGG)))
@@ -202,7 +202,7 @@ def _converted(value: exp.Expr, wanted: Typed) -> exp.Expr:
         except ValueError:
             fits = False
     if not fits:
-        message = f"FILL: {source.type} does not fit a result of type {wanted.type}"
+        message = f"FILL: a value of type {source.type} does not fit a result of type {wanted.type}"
         raise fail(ErrorCode.TYPE_MISMATCH, message, value)
     return convert(value, wanted)
 

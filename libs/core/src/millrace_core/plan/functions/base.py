@@ -130,14 +130,14 @@ def constant_choice(node: exp.Expr, name: str, what: str, allowed: tuple[str, ..
 def constant_text(node: exp.Expr, name: str, what: str) -> str:
     """:raises SqlError: INVALID_VALUE if the argument is not a constant text."""
     if not isinstance(node, exp.Literal) or not node.is_string:
-        raise fail(ErrorCode.INVALID_VALUE, f"{name}: {what} must be a constant text", node)
+        raise fail(ErrorCode.INVALID_VALUE, f"{name}: {what} must be a constant string", node)
     return node.name
 
 
 def duration_ticks(node: exp.Expr, precision: Precision) -> int:
     """Ticks of a duration literal; :raises SqlError: if it is not one, or its length is not fixed."""
     if not isinstance(node, DurationLiteral):
-        raise fail(ErrorCode.INVALID_VALUE, "a duration such as 10s is expected here", node)
+        raise fail(ErrorCode.INVALID_VALUE, "expected a duration such as 10s", node)
     try:
         return ticks(Duration(node.this, node.args["unit"]), precision)
     except MillraceError as error:

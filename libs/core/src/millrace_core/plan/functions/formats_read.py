@@ -232,10 +232,10 @@ def _check(words: list[Word | str], node: exp.Expr) -> None:
     fields = {word.field for word in words if isinstance(word, Word)}
     problem = None
     if not fields:
-        problem = "the format has no word such as yyyy"
+        problem = "the format has no field such as yyyy"
     elif "day of year" in fields:
-        problem = "the format word DDD cannot be read; MM and DD can"
+        problem = "the format field DDD is not supported here; use MM and DD"
     elif "noon" in fields and "hour" in fields:
-        problem = "AM and PM go with HH or HH12, not with HH24"
+        problem = "AM and PM can be used with HH or HH12, but not with HH24"
     if problem:
         raise fail(ErrorCode.INVALID_VALUE, f"to_timestamp: {problem}", node)

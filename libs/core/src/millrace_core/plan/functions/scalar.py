@@ -93,7 +93,7 @@ OTHERS: dict[str, Function] = {
 
 FUNCTIONS: dict[str, Function] = MATH | TEXT | TIME | OTHERS
 
-_GEOMETRY = ": there is no type GEOMETRY"
+_GEOMETRY = ": there is no GEOMETRY type"
 LATER = {
     **dict.fromkeys((
         "st_asgeojson", "st_astext", "st_contains", "st_containsproperly", "st_covers", "st_equals",

@@ -85,7 +85,7 @@ def _trim(it: FunctionCall) -> exp.Expr:
     """``trim(text[, what, side])``; ``what`` is removed as a whole, as often as it occurs there."""
     if len(it.args) == 1:
         return _without(it.args[0], SPACE, "both")
-    what = re.escape(constant_text(it.args[1], it.name, "what is trimmed"))
+    what = re.escape(constant_text(it.args[1], it.name, "the text to remove"))
     sides = ("leading", "trailing", "both")
     side = constant_choice(it.args[2], it.name, "the side", sides) if len(it.args) > 2 else "both"
     return _without(it.args[0], what, side) if what else it.args[0]
@@ -164,7 +164,7 @@ def _to_json(it: FunctionCall) -> exp.Expr:
     except ValueError as error:
         raise fail(ErrorCode.INVALID_VALUE, f"to_json: {error}", node) from None
     if not isinstance(found, dict) or any(isinstance(v, (dict, list)) for v in found.values()):
-        message = "to_json takes an object of numbers, texts, booleans and nulls"
+        message = "to_json needs an object whose values are numbers, strings, booleans or nulls"
         raise fail(ErrorCode.INVALID_VALUE, message, node)
     return text(json.dumps(found, ensure_ascii=False, separators=(",", ":"))) if found else exp.Null()
 

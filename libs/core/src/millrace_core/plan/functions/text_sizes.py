@@ -44,9 +44,10 @@ def within(
     level = 1 + max((one.meta.get("level", 0) for one in inner), default=0)
     if level > MOST_INSIDE:
         message = (
-            f"calls that may make a text of more than {MAX_LENGTH:,} bytes: {level} inside one another, "
+            f"calls that may make a text longer than {MAX_LENGTH:,} bytes are nested {level} levels deep; "
+            f"at most {MOST_INSIDE} are allowed"
         )
-        raise SqlError(ErrorCode.TOO_LARGE, f"{message}{MOST_INSIDE} are allowed", position_of(at))
+        raise SqlError(ErrorCode.TOO_LARGE, message, position_of(at))
     row = exp.to_identifier(_ROW, quoted=True)
     names = {name: exp.to_identifier(name, quoted=True) for name in parts}
     given = [exp.PropertyEQ(this=names[name].copy(), expression=node) for name, node in parts.items()]
@@ -115,7 +116,7 @@ def _unless(name: str, size: exp.Expr, made: exp.Expr) -> exp.Expr:
 
 
 def _sentence(name: str, size: str) -> str:
-    return f"{name} would make a text of {size} bytes, {MAX_LENGTH:,} are allowed"
+    return f"{name} would make a text of {size} bytes; at most {MAX_LENGTH:,} are allowed"
 
 
 def _size(node: exp.Expr) -> exp.Expr:

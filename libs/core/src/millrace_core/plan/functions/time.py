@@ -47,7 +47,7 @@ def _own_time(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed
 
 def _unix_type(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
     wanted = node.expressions[1] if len(node.expressions) > 1 else number(0)
-    what = "whether a TIMESTAMP is wanted"
+    what = "the second argument"
     if constant_choice(wanted, "to_unixtimestamp", what, ("0", "1")) == "1":
         return Typed(TIMESTAMP, precision)
     return Typed(BIGINT)
@@ -71,7 +71,7 @@ def _timetruncate(it: FunctionCall) -> exp.Expr:
     zone, unless the third argument is 0."""
     time, unit, *rest = it.args
     if not isinstance(unit, DurationLiteral):
-        raise fail(ErrorCode.INVALID_VALUE, "timetruncate: a time unit such as 1d is expected", unit)
+        raise fail(ErrorCode.INVALID_VALUE, "timetruncate: expected a time unit such as 1d", unit)
     what = "use_current_timezone"
     utc = bool(rest) and constant_choice(rest[0], it.name, what, ("0", "1")) == "0"
     zone = "UTC" if utc else it.timezone

@@ -33,7 +33,7 @@ def read_joins(scope: Scope, ctx: Context) -> None:
     if special is None:
         return
     if len(joins) > 1:
-        message = f"{special.args['kind']} JOIN cannot stand beside other joins"
+        message = f"{special.args['kind']} JOIN cannot be combined with other joins"
         raise fail(ErrorCode.NOT_ALLOWED, message, special)
     left, right = scope.relations
     driving, other = (left, right) if special.args["side"] == "LEFT" else (right, left)

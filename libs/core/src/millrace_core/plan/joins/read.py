@@ -57,24 +57,25 @@ def _check_tables(pair: Pair, scope: Scope) -> None:
     kind = pair.join.args["kind"]
     for relation in (pair.driving, pair.other):
         if relation.draft is None:
-            raise fail(ErrorCode.NOT_ALLOWED, f"{kind} JOIN is possible between tables only", pair.join)
+            raise fail(ErrorCode.NOT_ALLOWED, f"{kind} JOIN can join only tables", pair.join)
     precisions = {r.columns[r.key].precision for r in (pair.driving, pair.other) if r.key is not None}
     if len(precisions) > 1:
-        message = f"the tables of a {kind} JOIN must have times of one precision"
+        message = f"the tables of a {kind} JOIN must have the same time precision"
         raise fail(ErrorCode.NOT_ALLOWED, message, pair.join)
     clauses = ("group", "partition_by", "window_clause")
     clause = next((scope.select.args[key] for key in clauses if scope.select.args.get(key)), None)
     if kind == "WINDOW" and clause is not None:
         at = clause[0] if isinstance(clause, list) else clause
-        message = "WINDOW JOIN cannot stand beside GROUP BY, PARTITION BY or a window clause"
+        message = "WINDOW JOIN cannot be combined with GROUP BY, PARTITION BY or a window clause"
         raise fail(ErrorCode.NOT_ALLOWED, message, at)
 
 
 def _refused(pair: Pair, node: exp.Expr) -> Exception:
-    allowed = "one comparison of the time columns and equal columns"
+    allowed = "one comparison of the time columns and equality of other columns"
     if pair.join.args["kind"] == "WINDOW":
-        allowed = "equal columns of both tables, but not their times"
-    return fail(ErrorCode.NOT_ALLOWED, f"ON of {pair.join.args['kind']} JOIN takes {allowed}, with AND", node)
+        allowed = "equality of columns other than the time columns"
+    message = f"ON of {pair.join.args['kind']} JOIN allows only {allowed}, joined by AND"
+    return fail(ErrorCode.NOT_ALLOWED, message, node)
 
 
 def _relation(node: exp.Expr, pair: Pair) -> str | None:
@@ -100,7 +101,7 @@ def _most(join: exp.Expr, default: int | None) -> int | None:
     if limit is None:
         return default
     if int(limit.name) > MOST_MATCHES:
-        message = f"JLIMIT is from 0 to {MOST_MATCHES}, not {limit.name}"
+        message = f"JLIMIT must be from 0 to {MOST_MATCHES}, not {limit.name}"
         raise fail(ErrorCode.INVALID_VALUE, message, limit)
     return int(limit.name)
 
@@ -113,7 +114,7 @@ def _offsets(pair: Pair) -> tuple[int, int]:
         negative = isinstance(node, exp.Neg)
         literal = node.this if negative else node
         if not isinstance(literal, DurationLiteral):
-            message = "WINDOW_OFFSET takes durations such as -1s"
+            message = "WINDOW_OFFSET needs durations such as -1s"
             raise fail(ErrorCode.INVALID_VALUE, message, node)
         found.append(duration_ticks(literal, precision) * (-1 if negative else 1))
     return min(found), max(found)

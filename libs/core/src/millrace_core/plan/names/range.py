@@ -19,7 +19,7 @@ def range_column(node: exp.Column, timed: Relation) -> exp.Expr:
     """The pseudo column, until the range is known; ``timed``: the table whose time the range bounds."""
     assert timed.key is not None
     if node.find_ancestor(exp.Where, exp.Join) is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} cannot be used in WHERE and ON", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} cannot be used in WHERE or ON", node)
     precision = timed.columns[timed.key].precision
     type_ = Typed(BIGINT) if node.name == "_qduration" else Typed(TIMESTAMP, precision)
     return with_type(column(node.name), type_)

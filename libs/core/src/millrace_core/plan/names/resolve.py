@@ -54,10 +54,10 @@ def resolve_tables(scope: Scope, ctx: Context) -> None:
         elif isinstance(this, exp.Table):
             relation = _table(this, scope, ctx)
         else:
-            raise fail(ErrorCode.UNSUPPORTED, "only tables and queries can stand in FROM", this)
+            raise fail(ErrorCode.UNSUPPORTED, "FROM can contain only tables and subqueries", this)
         taken = {name for other in scope.relations for name in other.names}
         if relation.names and relation.names[0] in taken and _alias(this):
-            raise fail(ErrorCode.NOT_ALLOWED, f"two tables are called {relation.names[0]}", this)
+            raise fail(ErrorCode.NOT_ALLOWED, f"two tables in FROM are named {relation.names[0]}", this)
         scope.relations.append(relation)
         if (place.args.get("side") or "").upper() == "RIGHT":
             scope.driving = relation
@@ -107,10 +107,10 @@ def _replace(node: exp.Table, relation: str) -> None:
 
 def _stored_table(node: exp.Table, ctx: Context) -> tuple[SourceDraft, str]:
     if node.args.get("catalog"):
-        raise fail(ErrorCode.SYNTAX, "a table is named table or database.table", node)
+        raise fail(ErrorCode.SYNTAX, "a table name must have the form table or database.table", node)
     database = node.args["db"].name if node.args.get("db") else ctx.database
     if not database:
-        raise fail(ErrorCode.NO_DATABASE, f"no database is given for table {node.name}", node)
+        raise fail(ErrorCode.NO_DATABASE, f"no database is selected for table {node.name}", node)
     if database not in ctx.catalog.databases:
         message = f"unknown database {database}{near(database, ctx.catalog.databases)}"
         raise fail(ErrorCode.UNKNOWN_DATABASE, message, node)
@@ -139,7 +139,7 @@ def _tag_rows(place: exp.Expr, node: exp.Table, ctx: Context) -> Relation:
 def _placeholder_table(node: exp.Table, scope: Scope, ctx: Context) -> tuple[SourceDraft, str | None]:
     name = node.this.name
     if name not in ("%%tbname", "%%trows"):
-        raise fail(ErrorCode.NOT_ALLOWED, f"{name} is not a table; %%tbname and %%trows are", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"{name} is not a table; use %%tbname or %%trows", node)
     source = ctx.source
     if source is None:
         raise fail(ErrorCode.NOT_ALLOWED, f"{name} needs a trigger table", node)
@@ -162,7 +162,7 @@ def _trows(draft: SourceDraft, scope: Scope, ctx: Context) -> None:
     select = scope.select
     where = select.args.get("where")
     if where is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, "WHERE cannot be used on %%trows", where)
+        raise fail(ErrorCode.NOT_ALLOWED, "WHERE cannot be used with %%trows", where)
     if select.args.get("joins"):
         raise fail(ErrorCode.NOT_ALLOWED, "%%trows cannot be joined", select.args["joins"][0])
     draft.kind = "trows"
@@ -202,7 +202,7 @@ def name_results(scope: Scope, ctx: Context) -> None:
     """
     projections = scope.select.expressions
     if len(projections) > MOST_COLUMNS:
-        message = f"a SELECT has {len(projections):,} columns, {MOST_COLUMNS:,} are allowed"
+        message = f"a SELECT has {len(projections):,} columns; at most {MOST_COLUMNS:,} are allowed"
         raise fail(ErrorCode.TOO_LARGE, message, projections[MOST_COLUMNS])
     taken: set[str] = set()
     last: dict[str, int] = {}
@@ -278,7 +278,7 @@ def _resolve_order(
             reference.meta.update(resolved=True, result=target.alias)
             ordered.set("this", reference)
         elif distinct:
-            message = "ORDER BY of a SELECT DISTINCT takes its result columns"
+            message = "ORDER BY of a SELECT DISTINCT can use only its result columns"
             raise fail(ErrorCode.NOT_ALLOWED, message, this)
 
 
@@ -306,9 +306,9 @@ def named_relation(node: exp.Column, scope: Scope) -> Relation:
     found = [relation for relation in scope.relations if name in relation.names]
     if not found:
         known = [n for relation in scope.relations for n in relation.names]
-        raise fail(ErrorCode.UNKNOWN_TABLE, f"no table in FROM is called {name}{near(name, known)}", node)
+        raise fail(ErrorCode.UNKNOWN_TABLE, f"there is no table {name} in FROM{near(name, known)}", node)
     if len(found) > 1:
-        raise fail(ErrorCode.AMBIGUOUS_COLUMN, f"{name} means more than one table in FROM", node)
+        raise fail(ErrorCode.AMBIGUOUS_COLUMN, f"the table name {name} in FROM is ambiguous", node)
     return found[0]
 
 
@@ -329,7 +329,9 @@ def _resolved(node: exp.Column, scope: Scope, ctx: Context) -> exp.Expr:
     if not found:
         return _pseudo(node, relations, scope)
     if len(found) > 1:
-        raise fail(ErrorCode.AMBIGUOUS_COLUMN, f"column {name} is in more than one table", node)
+        raise fail(
+            ErrorCode.AMBIGUOUS_COLUMN, f"column {name} is ambiguous: it is in more than one table", node
+        )
     return _keep(node, found[0].column(name))
 
 
@@ -351,7 +353,7 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
         if not scope.record(Clauses).windowed:
             raise fail(ErrorCode.NOT_ALLOWED, f"{name} needs a window clause such as INTERVAL", node)
         if node.find_ancestor(exp.Where, exp.Group, WindowClause) is not None:
-            message = f"{name} is known only when the windows are cut: not here"
+            message = f"{name} is known only when the windows have been formed, so it cannot be used here"
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
         timed = scope.timed
         precision = timed.columns[timed.key].precision if timed and timed.key else None
@@ -364,6 +366,6 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
     if not quoted and (found := interp_column(name, scope) or forecast_column(name, scope)) is not None:
         return _keep(node, found)
     if name in NOT_YET:
-        raise fail(ErrorCode.UNSUPPORTED, f"the pseudo column {name} is not possible here", node)
+        raise fail(ErrorCode.UNSUPPORTED, f"the pseudo column {name} cannot be used here", node)
     known = [c for relation in relations for c in relation.columns]
     raise SqlError(ErrorCode.UNKNOWN_COLUMN, f"unknown column {name}{near(name, known)}", position_of(node))

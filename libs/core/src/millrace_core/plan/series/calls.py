@@ -18,7 +18,7 @@ def type_series(typing: Typing, node: exp.Expr) -> exp.Expr:
     name = node.name
     row = SERIES[name]
     if typing.aggregate is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"{name} cannot stand inside {typing.aggregate}", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"{name} cannot be used inside {typing.aggregate}", node)
     _check_count(node, row)
     argument, *rest = node.expressions
     typing.aggregate = name

@@ -56,7 +56,7 @@ def _whole(low: int, high: int) -> Reader:
     def read(node: exp.Expr, what: str) -> int:
         text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
         if not (text.isdigit() and low <= int(text) <= high):
-            raise fail(ErrorCode.INVALID_VALUE, f"{what} is a whole number from {low} to {high}", node)
+            raise fail(ErrorCode.INVALID_VALUE, f"{what} must be an integer from {low} to {high}", node)
         return int(text)
 
     return read
@@ -66,26 +66,26 @@ def _operator(node: exp.Expr, what: str) -> str:
     text = node.name.upper() if isinstance(node, exp.Literal) and node.is_string else ""
     if text not in build.OPERATORS:
         names = ", ".join(f"'{name}'" for name in build.OPERATORS)
-        raise fail(ErrorCode.INVALID_VALUE, f"{what} is one of {names}", node)
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} must be one of {names}", node)
     return text
 
 
 def _number(node: exp.Expr, what: str) -> exp.Expr:
     inner = node.this if isinstance(node, exp.Neg) else node
     if not isinstance(inner, exp.Literal) or inner.is_string:
-        raise fail(ErrorCode.INVALID_VALUE, f"{what} is a constant number", node)
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} must be a constant number", node)
     return exp.Paren(this=node.copy()) if isinstance(node, exp.Neg) else node.copy()
 
 
 def _duration(node: exp.Expr, what: str) -> exp.Expr:
     if not isinstance(node, DurationLiteral) or node.this <= 0:
-        raise fail(ErrorCode.INVALID_VALUE, f"{what} is a duration such as 1s, longer than zero", node)
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} must be a duration longer than zero, such as 1s", node)
     return node
 
 
 def _unit(node: exp.Expr, what: str) -> exp.Expr:
     if not isinstance(node, DurationLiteral) or node.this != 1 or node.args["unit"] not in "buasmhdw":
-        message = f"{what} is one of 1b, 1u, 1a, 1s, 1m, 1h, 1d, 1w"
+        message = f"{what} must be one of 1b, 1u, 1a, 1s, 1m, 1h, 1d, 1w"
         raise fail(ErrorCode.INVALID_VALUE, message, node)
     return node
 
@@ -125,7 +125,7 @@ _STATE = (Constant("operator", _operator), Constant("value", _number))
 SERIES: dict[str, SeriesFunction] = {
     "diff": SeriesFunction(
         lambda type_: type_.number or type_.timestamp or type_.type.name == "BOOL",
-        "numbers, timestamps and bools", _difference, build.diff,
+        "numbers, timestamps and BOOL", _difference, build.diff,
         (Constant("ignore_option", _whole(0, 3), 0),), _together("diff"),
     ),
     "derivative": SeriesFunction(

@@ -63,9 +63,9 @@ def _each_row(scope: Scope, outer: exp.Select, split: _Split) -> None:
         return
     others = [node for node in split.found if node != arrays[0]]
     if others or scope.found(Filling) is not None:
-        what = f"{others[0].meta['aggregate']} cannot stand" if others else "FILL cannot stand"
-        name = arrays[0].meta["aggregate"]
-        raise fail(ErrorCode.NOT_ALLOWED, f"{what} beside {name}, which gives several rows", arrays[0])
+        what = others[0].meta["aggregate"] if others else "FILL"
+        message = f"{what} cannot be used with {arrays[0].meta['aggregate']}, which returns several rows"
+        raise fail(ErrorCode.NOT_ALLOWED, message, arrays[0])
     join_numbers(outer, arrays[0].meta["rows"])
     number_ = column("n", "_win")
     array = column(f"_a{split.inner.index(arrays[0])}", AGG)

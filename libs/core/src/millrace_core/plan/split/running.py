@@ -110,7 +110,7 @@ def _elapsed(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
     after the very last row."""
     rows = steps.rows
     if not (isinstance(it.value, exp.Column) and it.value.name == rows.relation.key):
-        raise fail(ErrorCode.NOT_ALLOWED, "elapsed takes the time column", it.value)
+        raise fail(ErrorCode.NOT_ALLOWED, "elapsed needs the time column", it.value)
     low: exp.Expr = exp.Min(this=it.value.copy())
     high: exp.Expr = exp.Max(this=it.value.copy())
     if interval:

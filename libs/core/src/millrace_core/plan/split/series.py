@@ -59,16 +59,16 @@ def series_calls(scope: Scope) -> list[exp.Expr]:
     inside = {id(call) for call in calls}
     for node in own(select):
         if node.meta.get("series") and id(node) not in inside:
-            raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} can stand in a result column only", node)
+            raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} can be used only in a result column", node)
     if not calls:
         return calls
     for node in own(select):
         if node.meta.get("aggregate"):
-            message = f"{calls[0].name} cannot stand beside the aggregate {node.meta['aggregate']}"
+            message = f"{calls[0].name} cannot be used together with the aggregate {node.meta['aggregate']}"
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
     if select.args.get("having") is not None:
         raise fail(
-            ErrorCode.NOT_ALLOWED, f"HAVING is not possible with {calls[0].name}", select.args["having"]
+            ErrorCode.NOT_ALLOWED, f"HAVING cannot be used with {calls[0].name}", select.args["having"]
         )
     first, *others = calls
     company = SERIES[first.name].company(first.meta["constants"])
@@ -76,7 +76,7 @@ def series_calls(scope: Scope) -> list[exp.Expr]:
         if other == first:
             continue
         if company is None or SERIES[other.name].company(other.meta["constants"]) != company:
-            message = f"{other.name} cannot stand beside {first.name}: they give different rows"
+            message = f"{other.name} cannot be used together with {first.name}: they return different rows"
             raise fail(ErrorCode.NOT_ALLOWED, message, other)
     return calls
 
@@ -87,10 +87,10 @@ def _keys(scope: Scope, calls: list[exp.Expr]) -> list[exp.Expr]:
     for call in calls:
         if (group is not None or scope.record(Clauses).windowed) and not SERIES[call.name].grouped:
             names = ", ".join(name for name, row in SERIES.items() if row.grouped)
-            message = f"{call.name} is not possible with GROUP BY or a window; {names} are"
+            message = f"{call.name} cannot be used with GROUP BY or a window; only {names} can"
             raise fail(ErrorCode.NOT_ALLOWED, message, call)
     if (filling := scope.found(Filling)) is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"FILL is not possible with {calls[0].name}", filling.at)
+        raise fail(ErrorCode.NOT_ALLOWED, f"FILL cannot be used with {calls[0].name}", filling.at)
     found = [*(select.args.get("partition_by") or []), *(group.expressions if group is not None else [])]
     select.set("partition_by", None)
     select.set("group", None)

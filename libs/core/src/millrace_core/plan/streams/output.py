@@ -126,7 +126,7 @@ def _name(
     place = places.subtable or Position(1, 1)
     made = _group_expression(output.subtable, "OUTPUT_SUBTABLE", place, spec, ctx)
     if not made.type.text:
-        message = f"OUTPUT_SUBTABLE must give text, not {made.type.type}"
+        message = f"OUTPUT_SUBTABLE must be text, not {made.type.type}"
         raise made.refused(ErrorCode.TYPE_MISMATCH, message)
     # a distinct name contains the group
     same = isinstance(made.node, exp.Literal) and (output.naming == "given" or not spec.grouped)
@@ -142,8 +142,8 @@ def _tag(tag: OutputTag, made: _Lowered, precision: Precision) -> tuple[exp.Expr
     of the text: it always can."""
     wanted = Typed(tag.column.type, precision if tag.column.type == TIMESTAMP else None)
     if not _gives(made, wanted):
-        only = ", which only a grouping tag of type JSON gives" if wanted.type.name == "JSON" else ""
-        message = f"the tag {tag.column.name} is {wanted.type}{only}, its expression {made.type.type}"
+        only = ", which only a grouping tag of type JSON can give" if wanted.type.name == "JSON" else ""
+        message = f"the tag {tag.column.name} is {wanted.type}{only}, but its expression is {made.type.type}"
         raise made.refused(ErrorCode.TYPE_MISMATCH, message)
     cannot = f"the tag {tag.column.name} {wanted.type} cannot hold "
     given = _constant(made.node)
@@ -245,7 +245,7 @@ def _group_expression(sql: str, what: str, place: Position, spec: StreamSpec, ct
         elif isinstance(node, exp.Placeholder):
             node.replace(_grouping_placeholder(node, ctx))
         elif isinstance(node, exp.Anonymous) and node.name in VOLATILE:
-            raise fail(ErrorCode.NOT_ALLOWED, f"{what}: {node.name} differs within a group", node)
+            raise fail(ErrorCode.NOT_ALLOWED, f"{what}: {node.name} is not constant within a group", node)
     typer = Typer(ctx)
     typer.aggregate = what
     found = typer.visit(holder.this)

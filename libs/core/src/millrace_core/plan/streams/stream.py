@@ -88,7 +88,7 @@ def plan_stream(spec: StreamSpec, definitions: Definitions) -> Plan:
     :raises SqlError: with the place in the CREATE STREAM statement.
     """
     if spec.query is None:
-        raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no calculation")
+        raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no query")
     pieces = spec.places.pieces
     try:
         tree = parse_query(spec.query, START if pieces else spec.places.query or START)

@@ -182,4 +182,4 @@ def common(types: list[Typed], at: exp.Expr) -> Typed:
     if any(type_.timestamp for type_ in known) and all(type_.timestamp or type_.integer for type_ in known):
         return next(type_ for type_ in known if type_.timestamp)
     names = " and ".join(dict.fromkeys(type_.type.name for type_ in known))
-    raise fail(ErrorCode.TYPE_MISMATCH, f"{names} do not fit together", at)
+    raise fail(ErrorCode.TYPE_MISMATCH, f"{names} are not compatible", at)

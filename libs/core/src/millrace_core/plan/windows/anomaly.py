@@ -57,7 +57,9 @@ def read_window(window: exp.Expr, relations: list[Relation], ctx: Context) -> An
     check_column(node, relations, "ANOMALY_WINDOW")
     if len(rest) > 1 or (rest and not (isinstance(rest[0], exp.Literal) and rest[0].is_string)):
         raise fail(
-            ErrorCode.INVALID_VALUE, "the options of ANOMALY_WINDOW are one text: 'algo=…, …'", rest[0]
+            ErrorCode.INVALID_VALUE,
+            "the options of ANOMALY_WINDOW must be a single string: 'algo=…, …'",
+            rest[0],
         )
     return read_analysis("anomaly-detection", rest[0] if rest else None, window, ctx)
 

@@ -45,7 +45,7 @@ class Filling:
         values = tuple(lowering.visit(node) for node in fill.expressions)
         for value in values:
             if value.find(exp.Column) is not None:
-                raise fail(ErrorCode.INVALID_VALUE, "FILL takes constants", value)
+                raise fail(ErrorCode.INVALID_VALUE, "the values of FILL must be constants", value)
         low, high = range_of(scope, relation, ctx)
         streaming = bool(ctx.placeholders)
         forced = fill.this in FORCED

@@ -69,7 +69,7 @@ def _auto(
     interval = Length.of(window.this, precision)
     first = constant(low)
     if interval.months or first is None:
-        message = "AUTO needs an INTERVAL of fixed length, and a WHERE with a constant first time"
+        message = "AUTO needs an INTERVAL of fixed length and a WHERE with a constant start time"
         raise fail(ErrorCode.UNSUPPORTED, message, window)
     if window.this.args["unit"] in ("d", "w"):
         per_second = TICKS_PER_SECOND[precision]
@@ -182,7 +182,7 @@ def _check(window: exp.Expr, interval: Length, sliding: Length, offset: Length, 
 
     problem = None
     if least(interval) < TICKS_PER_SECOND[precision] // 100:
-        problem = "the shortest INTERVAL is 10a"
+        problem = "INTERVAL must be at least 10a"
     elif sliding.months and not interval.months:
         problem = "SLIDING in months or years needs an INTERVAL in months or years"
     elif not 0 < least(sliding) <= least(interval):
@@ -194,6 +194,6 @@ def _check(window: exp.Expr, interval: Length, sliding: Length, offset: Length, 
     elif least(offset) >= least(interval):
         problem = "the offset must be shorter than INTERVAL"
     elif interval.bound(LONGEST_MONTH, precision) > least(sliding) * MOST_OVERLAPS:
-        problem = f"a row lies in more than {MOST_OVERLAPS} windows"
+        problem = f"a row would be in more than {MOST_OVERLAPS} windows"
     if problem is not None:
         raise fail(ErrorCode.INVALID_VALUE, problem, window)

@@ -31,7 +31,7 @@ def lower_windows(scope: Scope, ctx: Context) -> None:
         return
     select.set("window_clause", None)
     if select.args.get("group") is not None:
-        message = "GROUP BY cannot stand beside a window clause; PARTITION BY can"
+        message = "GROUP BY cannot be combined with a window clause; use PARTITION BY"
         raise fail(ErrorCode.NOT_ALLOWED, message, select.args["group"])
     relation = scope.timed
     if relation is None or relation.key is None:

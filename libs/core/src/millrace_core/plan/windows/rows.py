@@ -177,7 +177,7 @@ def _total(flag: exp.Expr) -> exp.Expr:
 def _session(window: exp.Expr, rows: SelectedRows) -> Cut:
     this = window.this
     if not (isinstance(this, exp.Column) and this.name == rows.relation.key):
-        raise fail(ErrorCode.NOT_ALLOWED, "SESSION takes the time column", this)
+        raise fail(ErrorCode.NOT_ALLOWED, "SESSION needs the time column", this)
     gap = duration_ticks(window.args["gap"], typed(rows.time).precision or "ms")
     if gap <= 0:
         raise fail(ErrorCode.INVALID_VALUE, "the gap of SESSION must be longer than zero", window.args["gap"])
@@ -212,7 +212,7 @@ def _count(window: exp.Expr, rows: SelectedRows) -> Cut:
     if rest and isinstance(rest[0], (exp.Literal, exp.Neg)):
         slide = _whole(rest.pop(0), "the slide")
     if slide > size:
-        raise fail(ErrorCode.INVALID_VALUE, f"the slide {slide} is larger than the window, {size}", window)
+        raise fail(ErrorCode.INVALID_VALUE, f"the slide {slide} is larger than the window ({size})", window)
     for node in rest:
         _counted_column(node, rows)
     if rest:
@@ -243,7 +243,7 @@ def _count(window: exp.Expr, rows: SelectedRows) -> Cut:
 def _whole(node: exp.Expr, what: str) -> int:
     text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
     if not (text.isdigit() and 1 <= int(text) <= MOST_COUNTED):
-        raise fail(ErrorCode.INVALID_VALUE, f"{what} is a whole number from 1 to {MOST_COUNTED}", node)
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} must be an integer from 1 to {MOST_COUNTED}", node)
     return int(text)
 
 
@@ -251,9 +251,9 @@ def _counted_column(node: exp.Expr, rows: SelectedRows) -> None:
     draft = rows.relation.draft
     table = draft.table if draft else None
     if not isinstance(node, exp.Column):
-        raise fail(ErrorCode.NOT_ALLOWED, "COUNT_WINDOW takes columns", node)
+        raise fail(ErrorCode.NOT_ALLOWED, "COUNT_WINDOW allows only columns", node)
     if node.name == "tbname" or (table is not None and table.tag(node.name) is not None):
-        raise fail(ErrorCode.NOT_ALLOWED, f"COUNT_WINDOW takes columns; {node.name} is a tag", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"COUNT_WINDOW allows only columns; {node.name} is a tag", node)
 
 
 def _state(window: exp.Expr, rows: SelectedRows) -> Cut:
@@ -310,19 +310,19 @@ def _null(node: exp.Expr) -> exp.Expr:
 def _check_state(node: exp.Expr, rows: SelectedRows) -> None:
     type_ = typed(node)
     if not (type_.integer or type_.type.name in ("BOOL", "VARCHAR", "NCHAR")) or type_.null:
-        what = f"STATE_WINDOW takes {STATE_TYPES}, not {type_.type}"
+        what = f"STATE_WINDOW needs {STATE_TYPES}, not {type_.type}"
         raise fail(ErrorCode.TYPE_MISMATCH, what, node)
     draft = rows.relation.draft
     table = draft.table if draft else None
     if isinstance(node, exp.Column) and table is not None and table.tag(node.name) is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"STATE_WINDOW takes a column; {node.name} is a tag", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"STATE_WINDOW needs a column, but {node.name} is a tag", node)
 
 
 def _extend(node: exp.Expr | None) -> int:
     if node is None:
         return 0
     if not (isinstance(node, exp.Literal) and not node.is_string and node.name in ("0", "1", "2")):
-        raise fail(ErrorCode.INVALID_VALUE, "extend is 0, 1 or 2", node)
+        raise fail(ErrorCode.INVALID_VALUE, "extend must be 0, 1 or 2", node)
     return int(node.name)
 
 

@@ -36,10 +36,12 @@ def holdings(stream: AnyStream) -> Holdings:
 def check(stream: AnyStream, most: int) -> None:
     """:raises MillraceError: TOO_LARGE if a stream has more than ``most`` of anything: it fails, and the
     others go on."""
-    for count, what in zip(holdings(stream), ("groups", "open windows", "rows that wait for T"), strict=True):
+    for count, what in zip(
+        holdings(stream), ("groups", "open windows", "rows waiting for the watermark"), strict=True
+    ):
         if count > most:
             raise MillraceError(
                 ErrorCode.TOO_LARGE,
-                f"it has {count} {what} in slot {stream.slot}, and {most} are allowed "
+                f"it has {count} {what} in slot {stream.slot}; at most {most} are allowed "
                 "(MILLRACE_TRIGGER_MOST_HELD)",
             )

@@ -65,7 +65,7 @@ class Refused:
             topic, partition, offset, messages.key_of(place), messages.value[place], error, "trigger-svc"
         )
         at = f"partition {partition}, offset {offset}"
-        self.remarks.append(f"a message of the topic {topic} is {why} ({at}): {letter.detail}")
+        self.remarks.append(f"a message in the topic {topic} is {why} ({at}): {letter.detail}")
         self.letters.append((DEAD_LETTERS.name, topic.encode(), dead.encode(letter)))
 
 

@@ -170,7 +170,7 @@ def _head(blob: bytes) -> tuple[int, bool, int]:
     if len(blob) < _HEAD.size:
         raise ValueError(f"not a slot's state: {len(blob)} bytes")
     if blob[0] != VERSION:
-        raise ValueError(f"slot state of version {blob[0]}, this is version {VERSION}")
+        raise ValueError(f"the slot state has version {blob[0]}, but version {VERSION} is needed")
     _, due, untold, count = _HEAD.unpack_from(blob)
     return due, bool(untold), count
 

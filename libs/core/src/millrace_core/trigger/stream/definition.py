@@ -173,7 +173,7 @@ def compiled(definition: bytes) -> Definition:
     type_ = type_of(spec.trigger)
     if spec.source is None and not type_.by_clock:
         raise MillraceError(
-            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {type_.keyword} without a trigger table"
+            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {type_.keyword} needs a trigger table"
         )
     table, child = (spec.source.table, spec.source.child) if spec.source else (NO_TABLE, None)
     single = table.name if table.kind == "normal" and spec.source else child
@@ -211,7 +211,7 @@ def _forced(spec: StreamSpec, table: Table) -> Forced | None:
     type_ = type_of(spec.trigger)
     if type_.grid is None:
         raise MillraceError(
-            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {type_.keyword} is not closed by the clock"
+            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {type_.keyword} cannot be closed by the clock"
         )
     grid = type_.grid(spec.trigger, table.precision)
     return Forced(grid, table.precision, spec.emission.fill is not None)

@@ -31,7 +31,7 @@ def register(type_: TriggerType[Any]) -> None:
     :raises ValueError: if there is one with its name or its keyword.
     """
     if any(type_.keyword == known.keyword for known in _types.values()):
-        raise ValueError(f"there are two trigger types {type_.keyword}")
+        raise ValueError(f"there are two trigger types with the keyword {type_.keyword}")
     register_spec(type_.spec)
     _types[type_.spec] = type_
     placeholders.cache_clear()
@@ -54,7 +54,7 @@ def type_of(trigger: Trigger) -> TriggerType[Any]:
     found = _types.get(type(trigger))
     if found is None:
         name = getattr(trigger, "type", type(trigger).__name__)
-        raise MillraceError(ErrorCode.UNSUPPORTED, f"the trigger type {name} is not known here")
+        raise MillraceError(ErrorCode.UNSUPPORTED, f"unknown trigger type {name}")
     return found
 
 

@@ -82,13 +82,13 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= self.left:
-            raise _bad(f"{count} bytes are missing, {self.left} are there")
+            raise _bad(f"{count} bytes are expected, but only {self.left} are left")
         self._place += count
         return self._data[self._place - count : self._place]
 
     def array(self, kind: str, rows: int) -> list[Any]:
         if rows < 0:
-            raise _bad(f"{rows} rows")
+            raise _bad(f"the number of rows cannot be {rows}")
         dtype = np.dtype(kind)
         found: list[Any] = np.frombuffer(self.take(dtype.itemsize * rows), dtype).tolist()
         return found
@@ -107,12 +107,12 @@ class _Reader:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise _bad(f"a {type_} is not UTF-8") from None
+            raise _bad(f"a {type_} value is not valid UTF-8") from None
 
     def finish(self) -> None:
         if self.left:
-            raise _bad(f"{self.left} bytes are too many")
+            raise _bad(f"there are {self.left} bytes too many")
 
 
 def _bad(why: str) -> WireError:
-    return WireError(ErrorCode.UNDECODABLE, f"the values are not as their types say: {why}")
+    return WireError(ErrorCode.UNDECODABLE, f"the values do not match their types: {why}")

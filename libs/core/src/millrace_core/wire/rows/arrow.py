@@ -129,7 +129,7 @@ class ArrowRows:
             cells = came[name]
             columns[name], faults = _cast(cells, given[name], column, self.table)
             if name == self.table.key.name and cells.null_count():
-                faults.append((cells.is_null(), cells, lambda _: "null, and each row has a time"))
+                faults.append((cells.is_null(), cells, lambda _: "null, but each row must have a time"))
             for rows, said, say in faults:
                 first = np.flatnonzero(rows.fill_null(False).to_numpy())
                 places, at = np.unique(message[first], return_index=True)
@@ -153,13 +153,13 @@ def _cast(cells: pl.Series, field: Field, column: Column, table: Table) -> tuple
     faults: list[Fault] = []
     if found.null_count() > cells.null_count():
         lost = found.is_null() & cells.is_not_null()
-        faults.append((lost, cells, lambda cell: f"{cell} is out of the range of {column.type}"))
+        faults.append((lost, cells, lambda cell: f"{cell} is out of range for {column.type}"))
     if field.family == "float" and (unknown := found.is_nan()).any():
-        faults.append((unknown, cells, lambda _: "NaN is not a value; a null is"))
+        faults.append((unknown, cells, lambda _: "NaN is not a value; use null"))
     if column.type.name == "NCHAR" and column.type.length is not None:
         long = found.str.len_chars() > column.type.length
         if long.any():
-            faults.append((long, cells, lambda _: f"longer than {column.type.length} characters"))
+            faults.append((long, cells, lambda _: f"a value is longer than {column.type.length} characters"))
     return found, faults
 
 
@@ -176,5 +176,5 @@ def _ticks(cells: pl.Series, unit: str, table: Table) -> tuple[pl.Series, list[F
         factor = to // from_
         most = (2**63 - 1) // factor
         lost, found = (cells > most) | (cells < -most), cells * factor
-        why = f"is out of the range of {table.precision}"
+        why = f"is out of range for {table.precision}"
     return found, [(lost, cells, lambda cell: f"{cell} ({unit}) {why}")] if lost.any() else []

@@ -46,7 +46,7 @@ def _polars(streams: Sequence[IpcStream], names: Sequence[str], count: int) -> d
     except _UNREADABLE as error:
         raise undecodable(f"Arrow: {(str(error) or 'malformed').splitlines()[0]}") from error
     if len(frame) != count:
-        raise undecodable(f"Arrow: columns of {len(frame)} rows in batches of {count}")
+        raise undecodable(f"Arrow: the columns have {len(frame)} rows, but the batches have {count}")
     return {name: frame[name] for name in names}
 
 
@@ -76,7 +76,9 @@ def _fixed(batches: Sequence[Batch], fields: Sequence[Field], number: int) -> pl
         if field.family == "bool":
             cells.append(_bits(value, body + at, size, rows))
         elif size < rows * dtype.itemsize:
-            raise undecodable(f"Arrow: {field.name}: {size} bytes for {rows} rows of {field.type}")
+            raise undecodable(
+                f"Arrow: {field.name}: {size} bytes are too few for {rows} rows of {field.type}"
+            )
         else:
             cells.append(np.frombuffer(value, dtype, rows, body + at) if rows else cells[0])
         if nulls:
@@ -92,7 +94,7 @@ def _bits(value: bytes, at: int, size: int, rows: int) -> np.ndarray:
     """bool[rows] of a bitmap."""
     count = -(-rows // 8)
     if size < count:
-        raise undecodable(f"Arrow: a bitmap of {size} bytes for {rows} rows")
+        raise undecodable(f"Arrow: a bitmap of {size} bytes is too short for {rows} rows")
     if not rows:
         return np.zeros(0, bool)
     return np.unpackbits(np.frombuffer(value, np.uint8, count, at), count=rows, bitorder="little").view(bool)

@@ -114,7 +114,7 @@ class _Table:
         at += _number("<I", self.data, at)
         count = _number("<I", self.data, at)
         if at + 4 + count * size > len(self.data):
-            raise undecodable("Arrow: a vector of the metadata ends behind them")
+            raise undecodable("Arrow: a vector extends beyond the end of the metadata")
         return at + 4, count
 
     def tables(self, field: int) -> list[_Table]:
@@ -127,7 +127,7 @@ class _Table:
         try:
             return self.data[begin : begin + count].decode()
         except UnicodeDecodeError as error:
-            raise undecodable(f"Arrow: a column's name: {error}") from error
+            raise undecodable(f"Arrow: a column's name is invalid: {error}") from error
 
 
 def _number(form: str, data: bytes, at: int) -> int:
@@ -135,7 +135,7 @@ def _number(form: str, data: bytes, at: int) -> int:
         # a negative place would count from the end, so it is made to fail
         return int(struct.unpack_from(form, data, at if at >= 0 else len(data))[0])
     except struct.error as error:
-        raise undecodable("Arrow: the metadata point outside themselves") from error
+        raise undecodable("Arrow: the metadata refer to a place outside the metadata") from error
 
 
 def _read_frame(metadata: bytes) -> Frame:
@@ -143,15 +143,15 @@ def _read_frame(metadata: bytes) -> Frame:
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     header = message.table(2)
     if header is None or body < 0 or kind not in (_SCHEMA, _DICTIONARY, _BATCH):
-        raise undecodable("Arrow: a frame that is not a schema, dictionary or record batch")
+        raise undecodable("Arrow: a frame is not a schema, dictionary or record batch")
     if kind == _SCHEMA:
         return Frame(kind, body)
     if kind == _DICTIONARY:
         if header.number(2, "<B"):
-            raise undecodable("Arrow: delta dictionaries are not supported: give each stream whole ones")
+            raise undecodable("Arrow: delta dictionaries are not supported: send whole ones in each stream")
         header = header.table(1)
         if header is None:
-            raise undecodable("Arrow: a dictionary without values")
+            raise undecodable("Arrow: a dictionary has no values")
     return _batch(kind, header, body)
 
 
@@ -166,14 +166,14 @@ def _batch(kind: int, batch: _Table, body: int) -> Frame:
     begin, count = batch.vector(1, 16)
     nodes = struct.unpack_from(f"<{2 * count}q", batch.data, begin)
     if rows < 0 or any(length != rows for length in nodes[::2]):
-        raise undecodable(f"Arrow: columns that do not have the {rows} rows of their batch")
+        raise undecodable(f"Arrow: a column does not have the {rows} rows of its batch")
     if any(not 0 <= nulls <= rows for nulls in nodes[1::2]):
         raise undecodable("Arrow: a column has more nulls than rows")
     begin, count = batch.vector(2, 16)
     numbers = struct.unpack_from(f"<{2 * count}q", batch.data, begin)
     buffers = tuple(zip(numbers[::2], numbers[1::2], strict=True))
     if any(not 0 <= at <= at + size <= body for at, size in buffers):
-        raise undecodable("Arrow: a buffer lies outside its batch")
+        raise undecodable("Arrow: a buffer is outside its batch")
     begin, count = batch.vector(4, 8)
     views = struct.unpack_from(f"<{count}q", batch.data, begin)
     return Frame(kind, body, rows, nodes[1::2], buffers, views)
@@ -189,12 +189,12 @@ def schema_of(frame: bytes) -> tuple[Field, ...]:
     if header is None or header.number(0, "<h"):
         raise undecodable("Arrow: only little-endian streams are supported")
     if header.vector(1, 4)[1] > MOST_COLUMNS:
-        raise undecodable(f"Arrow: more than {MOST_COLUMNS} columns")
+        raise undecodable(f"Arrow: the schema has more than {MOST_COLUMNS} columns")
     fields = tuple(_field(table) for table in header.tables(1))
     names = [field.name for field in fields]
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise undecodable(f"Arrow: column `{twice}` comes twice")
+        raise undecodable(f"Arrow: column `{twice}` appears twice")
     return fields
 
 
@@ -207,12 +207,12 @@ def _field(table: _Table) -> Field:
     if name == "int":
         shown = f"{'' if details.number(1, '<B') else 'u'}int{details.number(0, '<i')}"
         if details.number(0, "<i") not in (8, 16, 32, 64):
-            raise undecodable(f"Arrow: {shown} is not a type")
+            raise undecodable(f"Arrow: unknown type {shown}")
     elif name in ("float", "timestamp"):
         sort = details.number(0, "<h")
         options = _PRECISIONS if name == "float" else _UNITS
         if not 0 <= sort < len(options):
-            raise undecodable(f"Arrow: a {name} of unknown size")
+            raise undecodable(f"Arrow: a {name} has an unknown size")
         unit = _UNITS[sort] if name == "timestamp" else ""
         shown = f"timestamp[{unit}]" if unit else f"float{options[sort]}"
     if table.table(4) is not None:
@@ -237,19 +237,20 @@ def take_apart(value: bytes, accept: Callable[[bytes], object]) -> IpcStream:
         length = int.from_bytes(value[at + 4 : at + 8], "little")
         if length == 0:
             if at + 8 != size:
-                raise undecodable(f"Arrow: {size - at - 8} bytes behind the end of the stream")
+                raise undecodable(f"Arrow: {size - at - 8} bytes after the end of the stream")
             break
         begin = at + 8 + length
         if begin > size:
-            raise undecodable(f"Arrow: the stream is truncated: the frame at byte {at} is cut")
+            raise undecodable(f"Arrow: the stream is truncated: the frame at byte {at} is incomplete")
         frame = (_frame if length <= KEPT_BYTES else _read_frame)(value[at + 8 : begin])
         if (frame.kind == _SCHEMA) != (at == 0):
-            raise undecodable("Arrow: a stream is one schema, then batches")
+            raise undecodable("Arrow: a stream must be one schema, then batches")
         if begin + frame.body > size:
-            raise undecodable(f"Arrow: the stream is truncated: the body of the frame at byte {at} is cut")
+            why = f"the body of the frame at byte {at} is incomplete"
+            raise undecodable(f"Arrow: the stream is truncated: {why}")
         # each row has a time, which takes at least a byte: no frame can hold more rows than it has bytes
         if frame.rows > frame.body:
-            raise undecodable(f"Arrow: {frame.rows} rows in {frame.body} bytes")
+            raise undecodable(f"Arrow: {frame.rows} rows cannot fit into {frame.body} bytes")
         if at == 0:
             schema = value[: begin + frame.body]
             accept(schema)

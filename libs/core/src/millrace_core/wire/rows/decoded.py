@@ -115,9 +115,12 @@ def beyond(column: Column, cells: pl.Series) -> tuple[pl.Series, str] | None:
     """Which cells the column cannot hold, and why: a VARCHAR's length is in bytes, and a number may exceed
     the range of a float. None if it can hold all."""
     if column.type.name in ("FLOAT", "DOUBLE"):
-        over, why = cells.is_infinite(), f"beyond {column.type}"
+        over, why = cells.is_infinite(), f"a value is out of range for {column.type}"
     elif column.type.name == "VARCHAR" and column.type.length is not None:
-        over, why = cells.str.len_bytes() > column.type.length, f"longer than {column.type.length} bytes"
+        over, why = (
+            cells.str.len_bytes() > column.type.length,
+            f"a value is longer than {column.type.length} bytes",
+        )
     else:
         return None
     return (over, why) if over.any() else None

@@ -35,8 +35,9 @@ def checked_columns(columns: Mapping[str, Sequence[object]], table: Table) -> di
             _check_key(column.name, found.get(column.name))
     lengths = {len(cells) for cells in found.values()}
     if len(lengths) > 1:
-        counted = ", ".join(f"{len(cells)} of {name}" for name, cells in found.items())
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"the columns must have equally many cells: {counted}")
+        counted = ", ".join(f"{name} has {len(cells)}" for name, cells in found.items())
+        message = f"the columns must have the same number of cells: {counted}"
+        raise MillraceError(ErrorCode.INVALID_VALUE, message)
     return found
 
 
@@ -85,13 +86,13 @@ def _check_range(cells: Sequence[object], column: Column) -> None:
     high = column.type.info.high
     for row, cell in enumerate(cells):
         if isinstance(cell, int) and high is not None and cell > high:
-            raise _bad(column, row, f"{cell} is out of the range of {column.type}")
+            raise _bad(column, row, f"{cell} is out of range for {column.type}")
 
 
 def _check_numbers(cells: Sequence[object], column: Column) -> None:
     for row, cell in enumerate(cells):
         if isinstance(cell, float) and math.isnan(cell):
-            raise _bad(column, row, "NaN is not a value; NULL is")
+            raise _bad(column, row, "NaN is not a value; use NULL")
 
 
 def _check_lengths(cells: Sequence[object], column: Column) -> None:
@@ -100,7 +101,7 @@ def _check_lengths(cells: Sequence[object], column: Column) -> None:
         over = beyond(column, typed(column.name, list(cells), polars_type(column.type)))
     except UnicodeEncodeError:
         row = next(row for row, cell in enumerate(cells) if isinstance(cell, str) and not _is_text(cell))
-        raise _bad(column, row, "it holds characters that UTF-8 cannot write") from None
+        raise _bad(column, row, "it contains characters that cannot be encoded as UTF-8") from None
     if over is not None:
         rows, why = over
         raise _bad(column, rows.arg_true()[0], why)

@@ -197,7 +197,10 @@ class JsonRows:
                 m for m, cell in zip(message, cells, strict=True) if isinstance(cell, int) and cell > high
             }
             if over:
-                bad += [Bad(m, undecodable(f"{column.name}: more than {high}")) for m in sorted(over)]
+                bad += [
+                    Bad(m, undecodable(f"{column.name}: a value is greater than {high}"))
+                    for m in sorted(over)
+                ]
                 kept = [i for i, m in enumerate(message) if m not in over]
                 rows, message = [rows[i] for i in kept], [message[i] for i in kept]
         return rows, message
@@ -207,7 +210,9 @@ class JsonRows:
         given = {n: getattr(item, n) for n in self._names if getattr(item, n) is not UNSET}
         lengths = {len(v) for v in given.values()}
         if len(lengths) != 1:
-            bad.append(Bad(index, undecodable(f"column arrays differ in length: {sorted(lengths)}")))
+            bad.append(
+                Bad(index, undecodable(f"the column arrays have different lengths: {sorted(lengths)}"))
+            )
             return []
         names = list(given)
         make: Callable[..., Any] = self._row

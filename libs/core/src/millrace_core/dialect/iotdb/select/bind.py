@@ -121,11 +121,12 @@ def check_functions(select: Select) -> None:
             if node.name not in AGGREGATES:
                 known = ", ".join(sorted(AGGREGATES))
                 raise unsupported(
-                    f"the function {node.name} is not supported yet: there are {known}", node.position
+                    f"the function {node.name} is not supported yet; supported functions: {known}",
+                    node.position,
                 )
             if tree is select.where:
                 raise semantic(
-                    f"{node.name}: WHERE is about rows, conditions on aggregates go into HAVING",
+                    f"{node.name}: WHERE applies to rows; put conditions on aggregates in HAVING",
                     node.position,
                 )
 
@@ -137,7 +138,7 @@ def expand(
     :func:`devices_of`); None: without ALIGN BY DEVICE."""
     for item in select.items:
         if not any(isinstance(node, e.SeriesRef) for node in e.walk(item.expression)):
-            raise semantic(f"{item.text}: an item needs a series", item.expression.position)
+            raise semantic(f"{item.text}: an item of SELECT needs a series", item.expression.position)
     if aligned is not None:
         return _by_device(select, aligned, session)
     found = []
@@ -149,7 +150,7 @@ def expand(
             for choice in _choices(item, source, schema)
         ]
         if item.alias is not None and len(made) > 1:
-            raise semantic(f"the alias {item.alias} is for {len(made)} columns", item.expression.position)
+            raise semantic(f"the alias {item.alias} would name {len(made)} columns", item.expression.position)
         found += [BoundColumn(item.alias or one.name, one.type, (one,), slot) for slot, one in made]
     return found
 
@@ -171,8 +172,8 @@ def _choices(item: Item, source: Pattern, schema: Schema) -> Iterator[Choice]:
     options = [schema.series(source.joined(node.path)) for node in nodes]
     if len(nodes) > 1 and len({device.name for option in options for device, _ in option}) > 1:
         raise unsupported(
-            f"{item.text}: an expression over several devices is not supported yet; with ALIGN BY DEVICE it "
-            "is calculated for each of them",
+            f"{item.text}: an expression over several devices is not supported yet; use ALIGN BY DEVICE to "
+            "calculate it for each device",
             item.expression.position,
         )
     for choice in product(*options):
@@ -224,7 +225,7 @@ def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session:
         if len(call.arguments) != 1:
             raise semantic(f"{call.name} takes one argument", call.position)
         if calls(call.arguments[0]):
-            raise semantic(f"{call.name}: an aggregate of an aggregate", call.position)
+            raise semantic(f"{call.name}: an aggregate cannot contain an aggregate", call.position)
         argument = render(call.arguments[0], bind, session)  # type: ignore[arg-type]
         if (problem := check(call.name, argument)) is not None:
             raise semantic(problem, call.position)
@@ -246,7 +247,7 @@ def bind_condition(tree: e.Expression, device: Device, session: TimeContext) -> 
 
 def _measurement(node: e.SeriesRef) -> str:
     if len(node.path.nodes) != 1 or node.path.wild:
-        raise semantic(f"{node.path}: one measurement is needed here", node.position)
+        raise semantic(f"{node.path}: a single measurement is needed here", node.position)
     return node.path.nodes[0].text
 
 
@@ -271,7 +272,7 @@ def _by_device(select: Select, devices: Sequence[Device], session: TimeContext) 
             for meaning in meanings:
                 made.setdefault(meaning.name, []).append(Bound(device, meaning))
         if item.alias is not None and len(made) > 1:
-            raise semantic(f"the alias {item.alias} is for {len(made)} columns", item.expression.position)
+            raise semantic(f"the alias {item.alias} would name {len(made)} columns", item.expression.position)
         found += [
             BoundColumn(item.alias or name, _one_type(name, made[name], item), tuple(made[name]), place)
             for name in sorted(made)
@@ -296,7 +297,7 @@ def _of_device(item: Item, device: Device) -> Iterator[dict[e.SeriesRef, Series]
 
 def _no_suffix(node: e.SeriesRef) -> IotdbError:
     return semantic(
-        f"{node.path}: ALIGN BY DEVICE takes measurements, the rest of the path belongs into FROM",
+        f"{node.path}: with ALIGN BY DEVICE, name only the measurement; the rest of the path belongs in FROM",
         node.position,
     )
 
@@ -305,7 +306,7 @@ def _one_type(name: str, bound: Sequence[Bound], item: Item) -> str:
     types = {one.type for one in bound}
     if len(types) > 1:
         raise semantic(
-            f"{name} has different types among the devices ({', '.join(sorted(types))})",
+            f"{name} has different types in different devices ({', '.join(sorted(types))})",
             item.expression.position,
         )
     return types.pop()

@@ -62,7 +62,7 @@ class Evaluation:
             case e.Matches():
                 text = self.value(node.operand)
                 return None if text is None else _matches(node, str(text)) != node.negated
-        raise semantic("this cannot be calculated here", node.position)
+        raise semantic("this expression cannot be evaluated here", node.position)
 
     def _logic(self, node: e.Binary) -> object:
         left, right = self.value(node.left), self.value(node.right)
@@ -101,7 +101,7 @@ def _matches(node: e.Matches, text: str) -> bool:
     try:
         return _contains(node.text, text)
     except pl.exceptions.ComputeError as error:
-        raise semantic(f"{node.text!r} is not a regular expression: {error}", node.position) from None
+        raise semantic(f"{node.text!r} is not a valid regular expression: {error}", node.position) from None
 
 
 @lru_cache(maxsize=1024)

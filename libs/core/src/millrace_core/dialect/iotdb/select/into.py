@@ -93,9 +93,9 @@ def _places(targets: Sequence[Target]) -> list[_Place]:
             (nodes[:-1], nodes[-1:]) if one.measurements is None else (nodes, one.measurements)
         )
         if _REST in device[:-1]:
-            raise semantic(f"INTO {one.path}: :: is the last node of a device", one.path.position)
+            raise semantic(f"INTO {one.path}: :: must be the last node of a device", one.path.position)
         if len(device) < 2 and device[-1:] != (_REST,):
-            raise semantic(f"INTO {one.path}: a device has two nodes at least", one.path.position)
+            raise semantic(f"INTO {one.path}: a device must have at least two nodes", one.path.position)
         found.append(_Place(device, measurements, one.aligned, one.path.position))
     return found
 
@@ -124,7 +124,7 @@ def _check_placeholders(select: Select, places: Sequence[_Place]) -> None:
     where = select.into[0].path.position
     varying = any(one.varies for one in places)
     if varying and not all(one.varies for one in places):
-        raise semantic("INTO: either all devices have placeholders, or none", where)
+        raise semantic("INTO: either all devices must have placeholders, or none", where)
     measured = any(map(_varies, (node for one in places for node in one.measurements)))
     if not varying and not measured:
         return
@@ -136,13 +136,13 @@ def _check_placeholders(select: Select, places: Sequence[_Place]) -> None:
     elif measured or not select.by_device:
         for item in select.items:
             if not isinstance(item.expression, e.SeriesRef):
-                raise semantic(f"INTO: placeholders stand for series, {item.text} is none", where)
+                raise semantic(f"INTO: placeholders stand for series, but {item.text} is not a series", where)
 
 
 def _paired(targets: int, sources: int, what: str, select: Select) -> None:
     if targets != sources:
         raise semantic(
-            f"INTO: {targets} targets are named for {sources} {what}; one is needed for each",
+            f"INTO: {targets} targets are named for {sources} {what}; there must be one for each",
             select.into[0].path.position,
         )
 
@@ -195,7 +195,9 @@ def goals(query: Query, schema: Schema) -> list[Goal]:
     found, taken = [], set()
     for goal in find:
         if goal.path in taken:
-            raise semantic(f"INTO: several columns go to {goal.path}", query.select.into[0].path.position)
+            raise semantic(
+                f"INTO: several columns would be written to {goal.path}", query.select.into[0].path.position
+            )
         taken.add(goal.path)
         check_measurement(goal.measurement, query.select.into[0].path.position)
         found.append(goal)
@@ -209,7 +211,7 @@ def check_types(goals: Sequence[Goal], schema: Schema) -> None:
         series = device.find(goal.measurement) if device is not None else None
         if series is not None and series.type not in WIDER[goal.type]:
             raise IotdbError(
-                Status.METADATA_ERROR, f"{goal.path} is {series.type}: values of {goal.type} do not fit"
+                Status.METADATA_ERROR, f"{goal.path} is {series.type}: values of type {goal.type} do not fit"
             )
 
 
@@ -285,7 +287,7 @@ def _filled(node: Node, source: Sequence[str], place: _Place) -> str:
         index = int(found[1][:9])
         if index >= len(source):
             raise semantic(
-                f"INTO: {found[0]} is not a node of {write_path(source)}, which has {len(source)}",
+                f"INTO: {found[0]} is not a node of {write_path(source)}, which has {len(source)} nodes",
                 place.position,
             )
         return source[index]

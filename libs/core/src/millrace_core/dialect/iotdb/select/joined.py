@@ -81,8 +81,8 @@ def join(
         count *= len(some)
     if count > MOST_CHOICES:
         raise semantic(
-            f"the condition means {count} combinations of series, and {MOST_CHOICES} are allowed; with "
-            "ALIGN BY DEVICE it is evaluated for each device",
+            f"the condition has {count} combinations of series; at most {MOST_CHOICES} are allowed. Use "
+            "ALIGN BY DEVICE to evaluate it for each device",
             nodes[0].position,
         )
     choices = []

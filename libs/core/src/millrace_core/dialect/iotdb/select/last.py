@@ -23,19 +23,19 @@ def as_aggregates(select: Select) -> Select:
     """
     for node in e.walk(select.where) if select.where is not None else ():
         if isinstance(node, e.SeriesRef):
-            raise semantic(f"SELECT LAST takes conditions on time alone, not on {node.path}", node.position)
+            raise semantic(f"SELECT LAST allows conditions only on time, not on {node.path}", node.position)
     clauses = {
         "INTO": select.into, "GROUP BY": select.group, "HAVING": select.having, "FILL": select.fill,
         "ALIGN BY DEVICE": select.by_device,
     }  # fmt: skip
     for name, clause in clauses.items():
         if clause:
-            raise semantic(f"SELECT LAST has no {name}", select.position)
+            raise semantic(f"SELECT LAST cannot be used with {name}", select.position)
     items = []
     for item in select.items:
         series = item.expression
         if not isinstance(series, e.SeriesRef):
-            raise semantic(f"SELECT LAST takes series, {item.text} is none", series.position)
+            raise semantic(f"SELECT LAST needs series, but {item.text} is not a series", series.position)
         items.append(Item(e.Call(FUNCTION, (series,), series.position), None, item.text))
     return replace(select, items=tuple(items))
 

@@ -132,10 +132,10 @@ def _check_clauses(select: Select, aggregated: bool) -> None:
     if select.having is not None and not aggregated:
         raise semantic("HAVING needs aggregates", select.having.position)
     if group is not None and group.levels and select.by_device:
-        raise semantic("GROUP BY LEVEL and ALIGN BY DEVICE exclude each other", group.position)
+        raise semantic("GROUP BY LEVEL and ALIGN BY DEVICE cannot be used together", group.position)
     for node in e.walk(select.having) if select.having is not None else ():
         if isinstance(node, e.TimeColumn):
-            raise semantic("HAVING has conditions on aggregates, not on time", node.position)
+            raise semantic("HAVING allows conditions on aggregates, not on time", node.position)
 
 
 def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: TimeContext) -> TimeGroups | None:
@@ -148,9 +148,7 @@ def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: TimeCont
     elif span is not None:
         first, last = span
     else:
-        raise semantic(
-            "GROUP BY needs a range of time here: GROUP BY([start, end), interval)", group.position
-        )
+        raise semantic("GROUP BY needs a time range here: GROUP BY([start, end), interval)", group.position)
     made = TimeGroups(first, last, group.interval, group.step or group.interval)
     if len(made.starts()) > MOST_GROUPS:
         raise semantic(f"GROUP BY would make more than {MOST_GROUPS} groups", group.position)
@@ -164,7 +162,7 @@ def _merged(columns: Sequence[BoundColumn], group: GroupBy) -> list[BoundColumn]
         (bound,) = column.bound
         if bound.measurement is None or bound.formula is None:
             raise unsupported(
-                f"{column.name}: GROUP BY LEVEL takes aggregates of single series", group.position
+                f"{column.name}: GROUP BY LEVEL supports only aggregates of single series", group.position
             )
         name = f"{_at_levels(bound.device.name, group.levels)}.{write_node(bound.measurement)}"
         found.setdefault((bound.formula.calls[0].name, name), []).append(column)
@@ -173,7 +171,7 @@ def _merged(columns: Sequence[BoundColumn], group: GroupBy) -> list[BoundColumn]
         types = {column.type for column in same}
         if len(types) > 1:
             raise semantic(
-                f"{function}({name}) is of several types: {', '.join(sorted(types))}", group.position
+                f"{function}({name}) has several types: {', '.join(sorted(types))}", group.position
             )
         merged = tuple(one.bound[0] for one in same)
         made.append(BoundColumn(f"{function}({name})", types.pop(), merged, same[0].slot))
@@ -299,10 +297,10 @@ class _Fetches:
 
     def _meant(self, node: e.SeriesRef, device: Device) -> Series | None:
         if node.path.wild:
-            raise semantic(f"{node.path}: a condition takes series without wildcards", node.position)
+            raise semantic(f"{node.path}: series in a condition cannot have wildcards", node.position)
         if self.select.by_device:
             if len(node.path.nodes) != 1:
-                raise semantic(f"{node.path}: ALIGN BY DEVICE takes measurements", node.position)
+                raise semantic(f"{node.path}: with ALIGN BY DEVICE, name only the measurement", node.position)
             return device.find(node.path.nodes[0].text)
         found = {
             (one.name, series)

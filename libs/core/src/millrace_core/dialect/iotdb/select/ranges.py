@@ -44,4 +44,4 @@ def _at(node: e.Expression, session: TimeContext) -> int:
 
 
 def _refused(node: e.Expression) -> IotdbError:
-    return semantic("DELETE takes conditions on time, joined by AND", node.position)
+    return semantic("DELETE allows only conditions on time, joined by AND", node.position)

@@ -113,7 +113,7 @@ class _Renderer:
         if (left_sql.type in TEXTS) != (right_sql.type in TEXTS) and not _timely(left_sql, right_sql):
             raise semantic(f"{left_sql.type} and {right_sql.type} cannot be compared", node.position)
         if {left_sql.type, right_sql.type} == {"DATE", "TIMESTAMP"}:
-            raise semantic("a DATE is compared with a date in quotes", node.position)
+            raise semantic("a DATE can be compared only with a date in quotes", node.position)
         return Sql(f"({left_sql.text} {node.operator} {right_sql.text})", "BOOLEAN")
 
     def _number(self, node: e.Expression) -> str:
@@ -127,7 +127,7 @@ class _Renderer:
     def _condition(self, node: e.Expression) -> str:
         found = self.render(node)
         if found.type != "BOOLEAN":
-            raise semantic(f"a condition is needed, not {found.type}", node.position)
+            raise semantic(f"expected a condition, not {found.type}", node.position)
         if isinstance(node, e.SeriesRef):
             return f"({found.text} = TRUE)"
         return found.text

@@ -73,6 +73,5 @@ def stored_but(failure: Failure) -> IotdbError:
 
 def too_deep(name: str) -> str:
     return (
-        f"its rows come of {MOST_DEPTH} triggers' writes, one behind the other, which is the most: does "
-        f"{name} fire itself?"
+        f"its rows come from a chain of {MOST_DEPTH} triggers, which is the maximum: does {name} fire itself?"
     )

@@ -17,22 +17,22 @@ def read(given: Arguments) -> Interval:
     offset = given.optional_duration("interval_offset")
     given.done()
     if offset is not None and shortest_ns(offset) >= shortest_ns(interval):
-        raise bad(f"INTERVAL: interval_offset {offset} is not less than the interval {interval}", at)
+        raise bad(f"INTERVAL: interval_offset {offset} must be less than the interval {interval}", at)
     following = given.then()
     at = following.here
     sliding = following.duration("sliding_val")
     if following.more:
-        raise bad("SLIDING: with INTERVAL it takes one argument; an offset is INTERVAL's", following.here)
+        raise bad("SLIDING with INTERVAL takes one argument; put an offset in INTERVAL", following.here)
     if (interval.unit in CALENDAR_MONTHS) != (sliding.unit in CALENDAR_MONTHS):
         raise bad(
-            f"SLIDING: sliding_val {sliding} does not go with INTERVAL({interval}): months and years go "
-            "with months and years only",
+            f"SLIDING: sliding_val {sliding} cannot be used with INTERVAL({interval}): months and years can "
+            "be combined only with months and years",
             at,
         )
     if shortest_ns(interval) > MOST_OVERLAPPING * shortest_ns(sliding):
         raise bad(
-            f"SLIDING: a row would lie in more than {MOST_OVERLAPPING} windows: take a longer sliding_val "
-            f"than {sliding}, or a shorter interval than {interval}",
+            f"SLIDING: a row would be in more than {MOST_OVERLAPPING} windows: use a sliding_val longer than "
+            f"{sliding}, or an interval shorter than {interval}",
             at,
         )
     return Interval(interval, sliding, offset)

@@ -12,7 +12,7 @@ from millrace_core.trigger.types.trigger_type import TriggerType
 
 
 def _read(given: Arguments) -> EveryRow:
-    raise bad("no clause stands for every row", given.here)
+    raise bad("there is no clause for every row", given.here)
 
 
 ROWS = TriggerType(

@@ -16,7 +16,7 @@ def read(given: Arguments) -> State:
         (column.type.info.integer and column.type.name != "TIMESTAMP") or column.type.name in STATE_TYPES
     ):
         raise bad(
-            f"STATE_WINDOW: col {column.name} is {column.type}; a whole number, BOOL or VARCHAR is allowed",
+            f"STATE_WINDOW: col {column.name} is {column.type}, but must be an integer, BOOL or VARCHAR",
             where,
         )
     extend = given.integer("extend") if given.more else 0
