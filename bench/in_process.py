@@ -39,6 +39,7 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import plan_stream
 from millrace_core.store.place import place_of
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent, trigger_id
+from millrace_service import collect_seldom
 
 INT = DataType("INT")
 LANES = {"triggers": 2, "queries": 3}
@@ -198,6 +199,7 @@ def in_process(memory_rows: int, spark: bool = True, memory: str = "1g") -> Iter
         try:
             if engine is not None:
                 engine.warm_up()
+            collect_seldom()  # as calc-svc does when it begins to work
             yield one
         finally:
             if engine is not None:

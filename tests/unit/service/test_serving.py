@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 
@@ -18,7 +16,6 @@ from prometheus_client import CollectorRegistry, Counter
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import Health, ServiceToken, service_app
-from millrace_service.serve import server_of
 
 TOKEN = ServiceToken("a-token-of-this-test")
 
@@ -51,31 +48,6 @@ def test_an_error_has_its_codes_status() -> None:
     answer = TestClient(app).get("/fail")
     assert answer.status_code == 404
     assert answer.json() == {"code": "UNKNOWN_TABLE", "message": "no table t1"}
-
-
-@pytest.mark.parametrize("from_thread", [False, True])
-def test_a_server_rests_until_it_is_told_to_end(from_thread: bool) -> None:
-    server = server_of(service_app("x", lambda: Health(True)), "127.0.0.1", 0)
-    ticks: list[int] = []
-
-    async def on_tick(counter: int) -> bool:
-        ticks.append(counter)
-        return server.should_exit
-
-    def end() -> None:
-        server.should_exit = True
-
-    async def run() -> None:
-        server.on_tick = on_tick  # type: ignore[method-assign]
-        if from_thread:
-            threading.Timer(0.2, end).start()
-        else:
-            asyncio.get_running_loop().call_later(0.2, end)
-        await server.main_loop()
-
-    asyncio.run(run())
-    assert ticks == [0, 10]  # at the beginning, and when it was told: uvicorn alone looks in between
-    end()  # a signal after that does nothing
 
 
 _SERVICE = """

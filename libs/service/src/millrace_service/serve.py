@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
-from contextlib import suppress
 from types import FrameType
 
 import structlog
@@ -21,39 +19,6 @@ the client closes first: a request sent just as the server closes would find the
 
 BACKLOG = 2048
 """Connections that may wait to be accepted: uvicorn's own number."""
-
-
-class RestingServer(uvicorn.Server):
-    """uvicorn's server asks ten times a second whether it is to end, which is half of what an idle service
-    costs. This one is woken then, and otherwise looks up once a second, to set the clock of its answers."""
-
-    _ends = False
-    _woken: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-
-    @property
-    def should_exit(self) -> bool:
-        """Whether it is to end. Set by handlers of signals, too."""
-        return self._ends
-
-    @should_exit.setter
-    def should_exit(self, ends: bool) -> None:
-        self._ends = ends
-        if ends and self._woken is not None:
-            loop, event = self._woken
-            loop.call_soon_threadsafe(event.set)
-
-    async def main_loop(self) -> None:
-        """Called by uvicorn while it serves."""
-        event = asyncio.Event()
-        self._woken = asyncio.get_running_loop(), event
-        tenths = 0  # uvicorn counts these
-        try:
-            while not await self.on_tick(tenths):
-                tenths = (tenths + 10) % 864_000
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), 1.0)
-        finally:
-            self._woken = None  # the loop ends: a signal that comes now has nobody to wake
 
 
 def serve(
@@ -87,7 +52,7 @@ def server_of(
     app: FastAPI, host: str, port: int, stop_seconds: float = 10, tls: tuple[str, str] | None = None
 ) -> uvicorn.Server:
     """The server of an app, with Millrace's limits on time and size."""
-    return RestingServer(
+    return uvicorn.Server(
         uvicorn.Config(
             app,
             host=host,
