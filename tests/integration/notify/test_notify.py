@@ -53,8 +53,11 @@ def test_what_waits_goes_in_few_messages(
 ) -> None:
     receiver, stream = receivers(), fresh("db.s")
     log.append([batch(stream, range(n, n + 1), receiver.url) for n in range(3000)])
-    assert until(lambda: len(receiver.events(stream)) == 3000)
-    assert receiver.numbers(stream) == list(range(3000))
+    arrived = until(lambda: set(receiver.numbers(stream)) == set(range(3000)))
+    numbers = receiver.numbers(stream)
+    assert arrived, (len(numbers), len(receiver.messages), receiver.connections)
+    # a connection that did not answer for half a second is opened again, and its last events are sent twice
+    assert list(dict.fromkeys(numbers)) == list(range(3000))
     assert len(receiver.messages) < 1000
 
 

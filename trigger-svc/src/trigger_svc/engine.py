@@ -135,6 +135,7 @@ class Engine:
             life.start()
         if self._session is None:
             self._session = start_session(self._settings)
+            collect_seldom()  # Spark's modules, too
 
     def step(self) -> None:
         """Run the query until it ends.
@@ -186,8 +187,6 @@ class Engine:
             self.query.stop()
         elif not self._warm and self._ahead is None:
             warm_up(self._log, self.query, lambda: self.evaluator.positions)
-        if not self._warm:
-            self._warm = bool(self.query.isActive)
-            collect_seldom()  # once more: Spark has come
+        self._warm = self._warm or bool(self.query.isActive)
         self._logger.info("the trigger query is running", seconds=round(time.monotonic() - began, 1))
         self.query.awaitTermination()

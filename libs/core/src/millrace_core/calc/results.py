@@ -137,7 +137,7 @@ def write_results(
         by_table.setdefault(home.name, []).extend(kept)
     topic = wal_topic(table.db, table.name)
     few = any(len(places) < MANY_ROWS for places in by_table.values())
-    rows = dicts_of(frame, frame.columns) if few else []
+    rows = _dicts(frame, frame.columns) if few else []
     for name, places in by_table.items():
         written.rows += len(places)
         if with_times:
@@ -164,7 +164,7 @@ def _converted(
     return _plain(pl.DataFrame(series))
 
 
-def dicts_of(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, object]]:
+def _dicts(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, object]]:
     """Its rows, under these names. Column by column: half of the time that polars takes row by row."""
     columns = [series.to_list() for series in frame]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -283,7 +283,7 @@ def _bases(
     return base_of
 
 
-Cells = list[dict[str, object] | None]
+Cells = Sequence[dict[str, object] | None]
 """The result rows of an event; None in place of one that NOTIFY's condition leaves out."""
 
 
@@ -302,8 +302,7 @@ def _result_cells(
     rows = rows_of([outcome for _, outcome in calculated])
     columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
     plain = _plain(pl.DataFrame(list(columns)))
-    names = [column.name for column in result]
-    all_cells: Cells = [*dicts_of(plain, names)]
+    all_cells: Cells = _dicts(plain, [column.name for column in result])
     if NOTIFY in rows.columns:
         wanted = rows[NOTIFY].to_list()
         all_cells = [cells if told else None for cells, told in zip(all_cells, wanted, strict=True)]
@@ -322,7 +321,7 @@ def _with_results(base: dict[str, object], cells: Cells | None) -> list[dict[str
     calculated."""
     if not cells:
         return [base]
-    told = cells if len(cells) == 1 and cells[0] is not None else [row for row in cells if row is not None]
+    told = [row for row in cells if row is not None]
     if len(told) == 1:
         base["result"] = told[0]
         return [base]
