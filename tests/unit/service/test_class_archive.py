@@ -66,6 +66,19 @@ def test_a_jvm_writes_down_its_classes_until_there_is_an_archive(tmp_path: Path)
     assert archive.options(True)[0] == f"-XX:SharedArchiveFile={archive.file}"
 
 
+def test_of_jvms_that_did_not_live_long_enough_a_few_lists_are_kept(tmp_path: Path) -> None:
+    archive = ClassArchive(tmp_path, "spark-1")
+    (tmp_path / "spark-2.1.classes").touch()
+    for age in range(10):
+        one = tmp_path / f"spark-1.{age}.classes"
+        one.touch()
+        os.utime(one, (1_000_000 - age, 1_000_000 - age))
+    assert archive.options(False)
+    kept = {one.name for one in tmp_path.glob("spark-1.*.classes")}
+    assert kept == {f"spark-1.{number}.classes" for number in (0, 1, 2, os.getpid())}
+    assert (tmp_path / "spark-2.1.classes").is_file()
+
+
 def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "jars").write_text("no folder")
     assert ClassArchive(tmp_path / "jars" / "classes", "spark-1").options(False) == []

@@ -22,6 +22,9 @@ from pathlib import Path
 
 AFTER = 60.0
 """Seconds after its start by which a JVM has loaded what it needs for its usual work."""
+KEPT = 4
+"""As many lists of JVMs that found no archive are kept: where none ever lives long enough to have the archive
+made, each start would add one."""
 LOWEST = ("nice", "-n", "19")
 _MAKE_SECONDS = 600.0
 
@@ -70,6 +73,8 @@ class ClassArchive:
             return [f"-XX:SharedArchiveFile={self.file}", "-Xlog:disable", "-Xlog:all=error:stderr"]
         try:
             self.folder.mkdir(exist_ok=True)
+            for old in self._lists()[: 1 - KEPT]:
+                old.unlink(missing_ok=True)
             self._written.touch()
         except OSError:  # the folder of the jars does not exist, or is not ours
             return []
@@ -98,7 +103,7 @@ class ClassArchive:
                     return False
                 draft.replace(self.file)
             finally:
-                for file in (draft, names, *self.folder.glob(f"{self.name}.*.classes")):
+                for file in (draft, names, *self._lists()):
                     file.unlink(missing_ok=True)
         return True
 
@@ -106,10 +111,18 @@ class ClassArchive:
         """What JVMs have written down, each line once. The last line of a running JVM may be incomplete:
         it is left out."""
         found: dict[str, None] = {}
-        for file in sorted(self.folder.glob(f"{self.name}.*.classes")):
+        for file in self._lists():
             whole, _, _ = file.read_text(errors="replace").rpartition("\n")
             found |= dict.fromkeys(line for line in whole.split("\n") if line and not line.startswith("#"))
         return list(found)
+
+    def _lists(self) -> list[Path]:
+        """What JVMs write or have written, the newest last."""
+        found: list[tuple[float, Path]] = []
+        for file in self.folder.glob(f"{self.name}.*.classes"):
+            with suppress(OSError):  # another process has just removed it
+                found.append((file.stat().st_mtime, file))
+        return [file for _, file in sorted(found)]
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
