@@ -277,6 +277,19 @@ def test_ranges_of_a_group_meet_where_a_change_touches_all_behind_it() -> None:
     assert coalesced(parts, onward=True) == [Part(ME, 10, 31, 60, lost=True), parts[2]]
 
 
+def test_the_first_window_that_late_rows_brought_is_told_as_empty_when_they_are_deleted() -> None:
+    """Chaos, seed 37. A delete far before the group's first row, then late rows there, then they are deleted
+    too; both deletes are answered together. The first request knows nothing of the window yet."""
+    windower = WINDOWERS["interval"]()
+    parts = [Part(ME, 0, 2, 60, origin=30), Part(ME, 0, 15, 70, origin=0), Part(ME, 50, 51, 70, origin=0)]
+    for asked in (parts, parts[::-1]):
+        once, apart = coalesced(asked)
+        assert (once, apart) == (Part(ME, 0, 15, 70, origin=0), Part(ME, 50, 51, 70, origin=0))
+        found = cut_again(windower, once, reader(windower, [(30, 1), (70, 1)]), changed=True).found
+        closed = [one[1:4] for one in sorted(told(found)) if one[0] == CLOSE]
+        assert closed == [(0, 10, 0), (10, 20, 0)]
+
+
 SHOWN = ["interval", "overlapping", "session", "state", "state1", "event"]
 
 

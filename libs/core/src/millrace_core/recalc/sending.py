@@ -85,14 +85,18 @@ class Settled:
 
 def coalesced(parts: Sequence[Part], *, onward: bool = False) -> list[Part]:
     """The parts, with touching ranges of one group put together, each up to the latest T: the latest request
-    knows which windows are open then. ``onward``: a change touches all windows after it, so all ranges of a
+    knows which windows are open then. The origin is the earliest that any of them knows: late rows may have
+    moved it back between two requests. ``onward``: a change touches all windows after it, so all ranges of a
     group are put together."""
     found: list[Part] = []
     latest: dict[int, Part] = {}
+    origins: dict[int, int] = {}
     for part in parts:
         known = latest.get(part.group.id)
         if known is None or part.until >= known.until:
             latest[part.group.id] = part
+        if part.origin is not None:
+            origins[part.group.id] = min(part.origin, origins.get(part.group.id, part.origin))
     for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
         last = found[-1] if found else None
         if last is not None and last.group.id == part.group.id and (onward or part.first <= last.last + 1):
@@ -101,7 +105,8 @@ def coalesced(parts: Sequence[Part], *, onward: bool = False) -> list[Part]:
             )
         else:
             asked = latest[part.group.id]
-            found.append(msgspec.structs.replace(part, until=asked.until, lost=asked.lost))
+            origin = origins.get(part.group.id)
+            found.append(msgspec.structs.replace(part, until=asked.until, origin=origin, lost=asked.lost))
     return found
 
 
