@@ -15,7 +15,7 @@ SOURCES := $(wildcard libs/*/src *-svc/src api-gateway/src)
 EDITABLE := $(foreach member,$(MEMBERS),-e $(dir $(member)))
 # A part of the tests' time goes into waiting: as many processes as cores leave these idle. Each process takes
 # tests that lie together, so that what a folder's tests load and keep is loaded by one of them.
-FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 3 / 2)) --dist worksteal -m "not java and not stack" tests
+FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 3 / 2)) --dist worksteal -m "not java and not stack" --ignore=tests/integration tests
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
@@ -63,8 +63,8 @@ check: venv
 	if [[ "$$source" == *src/* || "$$source" == *src ]]; then $(VENV)/bin/mypy "$$source"; fi; \
 	$(PY) -m pytest -q -m "not java and not stack" --hypothesis-profile=check -n $$(nproc) "$$tests"
 else
-check: lint ## style, types, imports, unit and contract tests (no Java); PKG=core/trigger: only those of one package
-	@echo "== tests";        $(FAST) -q --hypothesis-profile=check
+check: lint ## style, types, imports, unit and contract tests, every eighth of the slow ones (no Java); PKG=core/trigger: all of one package
+	@echo "== tests";        $(FAST) -q --hypothesis-profile=check --sample
 endif
 
 fuzz: venv ## random property tests, 1,000 examples each: make fuzz SECONDS=600 (SEED=… TESTS=… repeat a failure)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.slow import sample
 
 # Read when NumPy is loaded: threads that wait for each other over a dozen numbers took most of the CPU.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -29,6 +30,16 @@ def pytest_runtestloop() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     gc.enable()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", action="store_true", help="of the slow modules run every eighth test")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("sample"):
+        items[:], left = sample([(item.path, item) for item in items])
+        config.hook.pytest_deselected(items=left)
 
 
 def pytest_unconfigure() -> None:

@@ -195,15 +195,27 @@ def could_not_be(stream: Stream, changes: Sequence[Change], candidates: Sequence
     found = []
     for one in candidates:
         ends = {one.ts, one.upto} <= moments if isinstance(stream.trigger, Session) else True
-        most = bisect_right(times, (_last(stream, one), "￿")) - bisect_left(times, (one.ts, ""))
-        # calculated from the rows as they were then: its own may be gone, and the others not there yet
-        emptied = all(
-            any(_deletes(delete, *row) for delete in deletes for row in times if row[0] == end)
-            for end in (one.ts, one.upto)
-        )
-        if not ends or not (0 if emptied else 1) <= one.n <= most:
+        most = bisect_right(times, (_last(stream, one), "\uffff")) - bisect_left(times, (one.ts, ""))
+        least = 0 if one.n == 0 and _emptied(stream, changes, deletes, one) else 1
+        if not ends or not least <= one.n <= most:
             found.append(one)
     return found
+
+
+def _emptied(stream: Stream, changes: Sequence[Change], deletes: Sequence[Change], one: Result) -> bool:
+    """Whether at some moment no row of a window may have been left: it is calculated from the rows as they
+    are then, and its own may be gone. Of a window that is made of rows the ends alone are looked at, for
+    others may be between them that came later."""
+    rows = [each for each in changes if each.row is not None and one.ts <= each.first <= _last(stream, one)]
+    if isinstance(stream.trigger, Interval):
+        return bool(rows) and all(
+            any(delete.place > row.place and _deletes(delete, row.first, row.child) for delete in deletes)
+            for row in rows
+        )
+    return all(
+        any(_deletes(delete, row.first, row.child) for delete in deletes for row in rows if row.first == end)
+        for end in (one.ts, one.upto)
+    )
 
 
 def _deletes(delete: Change, ts: int, child: str) -> bool:

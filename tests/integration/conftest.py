@@ -19,6 +19,19 @@ from millrace.stack import Stack
 ROOT = Path(__file__).parents[2]
 
 
+REAL = ("java", "stack")
+"""Marks of the tests of this folder; ``make check`` does not even load it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and not any(map(item.get_closest_marker, REAL)):
+            raise pytest.UsageError(
+                f"{item.nodeid} has none of the marks {', '.join(REAL)}: it would never run"
+            )
+
+
 def _docker_answers() -> bool:
     """Whether a Docker engine (not just the client program) answers."""
     import docker

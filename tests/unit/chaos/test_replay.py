@@ -94,6 +94,17 @@ def test_a_window_of_several_tables_may_have_lost_all_its_rows_before_it_was_cal
     assert never(stream, [*changes, delete(4, 4, 4)._replace(child="b")], [empty], {}) == []
 
 
+def test_so_may_an_interval_if_all_its_rows_were_deleted_later() -> None:
+    """Seed 50: late rows, which a killed calc-svc read together with their delete."""
+    stream, empty = Stream("x", Interval(10, 10), by="", no_data=False), Result("", 0, 10, 0, None)
+    rows = [row(0, 15), row(1, 3), row(2, 9, child="b"), row(3, 30)]
+    gone = delete(4, 0, 9)
+    assert never(stream, [*rows, gone], [empty], {}) == [empty], "b's row is there"
+    assert never(stream, [*rows, gone, gone._replace(child="b")], [empty], {}) == []
+    assert never(stream, [*rows, gone, gone._replace(child="b", place=0)], [empty], {}) == [empty]
+    assert never(stream, [row(0, 15), gone], [empty], {}) == [empty], "it never had a row"
+
+
 @pytest.mark.parametrize(
     "stream",
     [SESSION, Stream("x", State()), Stream("x", State(2), watermark=4), Stream("x", Event(7, 3)),

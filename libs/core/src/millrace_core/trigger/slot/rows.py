@@ -244,9 +244,10 @@ class TableReader:
                 stream.count("unknown_table", int(held[mine & (group < 0)].sum()))
                 passed = passing(stream.state, rows, group, messages)
                 seen = dict(slot.seen[topic])
-                out.extend(stream.judge_table(passed.rows, passed.group, passed.messages, seen))
                 if isinstance(stream, Stream):
-                    out.extend(stream.lose_versions(passed, messages, seen))
+                    out.extend(stream.judge_versions(passed, messages, seen))
+                else:
+                    out.extend(stream.judge_table(passed.rows, passed.group, passed.messages, seen))
 
     def _miss(
         self, topic: str, stream: AnyStream, read_as: Mapping[Table, TableRows], groups: Masks, missed: Masks,

@@ -176,7 +176,6 @@ class Changes:
                 if self.state.definition.home
                 else self._send_lost(versions, messages, seen)
             )
-        self.state.passing = Groups()
 
     def miss_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """As :meth:`lose_versions`, for rows that were written while the stream was stopped. If it still is,

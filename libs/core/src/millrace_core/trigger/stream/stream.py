@@ -7,6 +7,7 @@ from typing import Any
 
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.groups.groups import Groups
 from millrace_core.trigger.rows.intake import Messages, TableRows, arrivals
 from millrace_core.trigger.stream.changes import Changes
 from millrace_core.trigger.stream.history import History
@@ -16,7 +17,7 @@ from millrace_core.trigger.stream.partial import Partial
 from millrace_core.trigger.stream.routes import Received
 from millrace_core.trigger.stream.state import Life
 from millrace_core.trigger.stream.telling import Output
-from millrace_core.trigger.stream.versions import Passed, Versions
+from millrace_core.trigger.stream.versions import Passed, Versions, in_turns
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.recalc import Handover, Taken
 
@@ -131,9 +132,13 @@ class Stream(StreamInSlot):
         """As :meth:`Changes.delete`."""
         return self.changes.delete(name, span, written, seen, family, missed=missed)
 
-    def lose_versions(self, passed: Passed, messages: Messages, seen: Offsets) -> Iterator[Output]:
-        """As :meth:`Changes.lose_versions`, and :meth:`Partial.ask`."""
-        yield from self.changes.lose_versions(passed.versions, messages, seen)
+    def judge_versions(self, passed: Passed, messages: Messages, seen: Offsets) -> Iterator[Output]:
+        """Evaluate rows, and take out what other versions of theirs have taken out, each at its place in the
+        log. ``messages``: those that came."""
+        for rows, versions in in_turns(passed, shared=self.definition.clock.shared):
+            yield from self.judge_table(rows, passed.group, passed.messages, seen)
+            yield from self.changes.lose_versions(versions, messages, seen)
+        self.state.passing = Groups()
         yield from self.partial.ask(passed.unnamed, passed.whole, seen)
 
     def miss_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:

@@ -49,6 +49,10 @@ class Versions:
             found.setdefault(group, []).append((ts, unnamed, written))
         yield from found.items()
 
+    def only(self, wanted: Bools) -> Versions:
+        columns = (self.group, self.ts, self.unnamed, self.written, self.message)
+        return Versions(*(column[wanted] for column in columns))
+
 
 NONE = np.empty(0, dtype=np.int64)
 NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE, NONE)
@@ -65,13 +69,15 @@ class Unnamed(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """``rows``: the rows to evaluate, from ``messages``; ``group``: the groups of these messages.
-    ``versions``: rows that rewrite others but cannot be evaluated, from the messages that came. ``unnamed``:
-    the rows to request. ``whole``: (table, time) of the rows that have been rewritten whole."""
+    """``rows``: the rows to evaluate, from ``messages``; ``group``: the groups of these messages; ``came``:
+    for each row the message that it came in. ``versions``: rows that rewrite others but cannot be evaluated,
+    from the messages that came. ``unnamed``: the rows to request. ``whole``: (table, time) of the rows that
+    have been rewritten whole."""
 
     rows: TableRows
     group: Ints
     messages: Messages
+    came: Ints
     versions: Versions
     unnamed: Sequence[Unnamed] = ()
     whole: Collection[tuple[bytes, int]] = ()
@@ -86,7 +92,33 @@ def passing(
     if state.definition.keys:
         return _by_keys(state, rows, group, messages, missed=missed)
     judged, versions = _passing(state, rows, group, messages)
-    return Passed(judged, group, messages, versions)
+    return Passed(judged, group, messages, judged.message, versions)
+
+
+def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versions]]:
+    """Rows, and the versions that came behind these: each group's in the order of the log, those of one
+    message by time. So what a version takes out is gone when later rows close its window. As many turns as
+    the group with most versions needs. ``shared``: the rows of one group close windows of others, so all are
+    in one order."""
+    rows, versions = passed.rows, passed.versions
+    count, more = len(rows.ts), len(versions.ts)
+    if not count or not more:
+        yield rows, versions
+        return
+    group = np.concatenate((passed.group[rows.message], versions.group)) * (not shared)
+    came = np.concatenate((passed.came, versions.message))
+    takes = np.arange(count + more) >= count  # a version behind the rows of its own time
+    order = np.lexsort((takes, np.concatenate((rows.ts, versions.ts)), came, group))
+    first = starts_of(group[order])
+    # a turn ends where a row of the group follows a version
+    ends = takes[order]
+    ends[1:] = ends[:-1] & ~ends[1:]
+    ends[first] = False
+    so_far = np.cumsum(ends)
+    turn = np.empty(count + more, dtype=np.int64)
+    turn[order] = so_far - np.repeat(so_far[first], np.diff(np.append(first, count + more)))
+    for number in range(int(turn.max()) + 1):
+        yield rows.only(turn[:count] == number), versions.only(turn[count:] == number)
 
 
 def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Messages, *, missed: bool) -> Passed:
@@ -114,8 +146,9 @@ def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Message
     lost = _lost_by_keys(
         state, rows, told if missed else told & ~unnamed, own, unnamed | partial, (names, table), messages
     )
-    kept = divided.rows.only(~partial[divided.row] & (own[divided.row] >= 0))
-    passed_on = Passed(kept, divided.group, divided.messages, lost)
+    wanted = ~partial[divided.row] & (own[divided.row] >= 0)
+    kept, came = divided.rows.only(wanted), rows.message[divided.row[wanted]]
+    passed_on = Passed(kept, divided.group, divided.messages, came, lost)
     if missed or not (unnamed.any() or state.life.partial):
         return passed_on
     last = {(names[table[row]], int(rows.ts[row])): row for row in np.flatnonzero(told).tolist()}
@@ -179,8 +212,6 @@ def _passing(
             doubtful[:] = False
         elif doubtful.any():
             doubtful &= _rewrites(state, rows.ts, owner, passed)
-            if not definition.clock.shared:
-                doubtful &= unnamed | ~_rewritten(rows.ts, owner, passed & ~(doubtful & unnamed))
         state.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
     if passed.all() and not doubtful.any():
         return rows, NO_VERSIONS
@@ -204,18 +235,6 @@ def _rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools
         moving = np.where(passed[order], ts[order], NEVER)
         before, _ = running_newest(moving, first, state.clock.singles["newest"][mine[first]])
         found[order] = ts[order] <= before
-    return found
-
-
-def _rewritten(ts: Ints, owner: Ints, known: Bools) -> Bools:
-    """bool[rows]: those with a later version in this batch that can be evaluated by itself (``known``)."""
-    order = np.flatnonzero(owner >= 0)
-    order = order[np.lexsort((ts[order], owner[order]))]  # stable: versions in order of arrival
-    found = np.zeros(len(ts), dtype=bool)
-    if len(order):
-        first = starts_of(owner[order], ts[order])
-        last = np.maximum.reduceat(np.where(known[order], order, -1), first)
-        found[order] = order < np.repeat(last, np.diff(np.append(first, len(order))))
     return found
 
 
