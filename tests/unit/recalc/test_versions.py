@@ -137,6 +137,7 @@ def test_a_row_that_is_left_out_has_left_its_window_when_later_rows_close_it(
 def test_batches_are_invisible_where_versions_are_left_out(
     kit: Any, name: str, steps: list[Any], watermark: int
 ) -> None:
+    """At most 14 rows: fewer turns than a batch may have."""
     spec = filtered(kit, name, watermark)
     messages: list[list[dict[str, Any]]] = []
     newest = 0

@@ -50,8 +50,10 @@ class Versions:
         yield from found.items()
 
     def only(self, wanted: Bools) -> Versions:
-        columns = (self.group, self.ts, self.unnamed, self.written, self.message)
-        return Versions(*(column[wanted] for column in columns))
+        return Versions(
+            self.group[wanted], self.ts[wanted], self.unnamed[wanted], self.written[wanted],
+            self.message[wanted],
+        )  # fmt: skip
 
 
 NONE = np.empty(0, dtype=np.int64)
@@ -95,11 +97,19 @@ def passing(
     return Passed(judged, group, messages, judged.message, versions)
 
 
+MOST_TURNS = 8
+"""A turn costs about as much as a small batch, and each may request that windows be cut again."""
+
+
 def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versions]]:
     """Rows, and the versions that came behind these: each group's in the order of the log, those of one
-    message by time. So what a version takes out is gone when later rows close its window. As many turns as
-    the group with most versions needs. ``shared``: the rows of one group close windows of others, so all are
-    in one order."""
+    message by time. So what a version takes out is gone when later rows close its window.
+
+    There are as many turns as the group with most versions needs. A batch that needs more than
+    ``MOST_TURNS``, a backlog, has the rest of its rows and versions in the last one: what then closes with a
+    row that was left out later is told again. ``shared``: the rows of one group close windows of others, so
+    all are in one order.
+    """
     rows, versions = passed.rows, passed.versions
     count, more = len(rows.ts), len(versions.ts)
     if not count or not more:
@@ -107,7 +117,7 @@ def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versi
         return
     group = np.concatenate((passed.group[rows.message], versions.group)) * (not shared)
     came = np.concatenate((passed.came, versions.message))
-    takes = np.arange(count + more) >= count  # a version behind the rows of its own time
+    takes = np.arange(count + more) >= count  # a version comes behind the row of its own time
     order = np.lexsort((takes, np.concatenate((rows.ts, versions.ts)), came, group))
     first = starts_of(group[order])
     # a turn ends where a row of the group follows a version
@@ -117,6 +127,7 @@ def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versi
     so_far = np.cumsum(ends)
     turn = np.empty(count + more, dtype=np.int64)
     turn[order] = so_far - np.repeat(so_far[first], np.diff(np.append(first, count + more)))
+    turn = np.minimum(turn, MOST_TURNS - 1)
     for number in range(int(turn.max()) + 1):
         yield rows.only(turn[:count] == number), versions.only(turn[count:] == number)
 
