@@ -16,7 +16,7 @@ MOST_TEXT = 50_000_000
 """Characters of a plan's SQL. A megabyte of names of one letter becomes some forty times as much."""
 
 
-@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hostile())
 def test_an_answer_or_an_own_error(kit: Any, sql: str) -> None:
     try:
