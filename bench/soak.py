@@ -5,8 +5,8 @@ Rows of 50 tables come at R a second (default 2,000) for N minutes (default 60),
 minutes, and files that a table has no more stay for two. Three streams judge them: windows by table, over
 all tables (which go through ``regroup``), sessions.
 Once every ten seconds the bytes of each part of the data folder and the memory of each process are noted. All
-of it should be flat after the first ten minutes: the mean of the last quarter is compared with that of
-the quarter before it, behind the first ten minutes (of a short run: behind its first half).
+of it should be flat after the first ten minutes (in a short run: after its first half): of the time behind
+them, the mean of the second half is compared with that of the first.
 
 Judged are three things: the disk; the resident memory of all processes but Java's (``memory``); and of Java's
 the heap in use behind a garbage collection (``heap``: the least of the last collections, as their logs tell).
@@ -146,7 +146,7 @@ def used(path: Path) -> int:
 
 
 def growth(looks: Sequence[tuple[float, Look]], seconds: float) -> dict[str, float]:
-    """How many times as much the last quarter has as the one before, behind the time to warm up."""
+    """How many times as much the second half has as the first, behind the time to warm up."""
     warm = WARM_SECONDS if seconds >= 2 * WARM_SECONDS else seconds / 2
     steady = [found for at, found in looks if at >= warm]
     half = len(steady) // 2
