@@ -107,8 +107,8 @@ def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versi
 
     There are as many turns as the group with most versions needs. A batch that needs more than
     ``MOST_TURNS``, a backlog, has the rest of its rows and versions in the last one: what then closes with a
-    row that was left out later is told again. ``shared``: the rows of one group close windows of others, so
-    all are in one order.
+    row that was left out later is told again, and a version is passed over if a row of its time came behind
+    it. ``shared``: the rows of one group close windows of others, so all are in one order.
     """
     rows, versions = passed.rows, passed.versions
     count, more = len(rows.ts), len(versions.ts)
@@ -127,9 +127,23 @@ def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versi
     so_far = np.cumsum(ends)
     turn = np.empty(count + more, dtype=np.int64)
     turn[order] = so_far - np.repeat(so_far[first], np.diff(np.append(first, count + more)))
+    many = int(turn.max()) >= MOST_TURNS
     turn = np.minimum(turn, MOST_TURNS - 1)
     for number in range(int(turn.max()) + 1):
-        yield rows.only(turn[:count] == number), versions.only(turn[count:] == number)
+        mine = turn[count:] == number
+        if many and number == MOST_TURNS - 1 and not shared:
+            mine &= versions.unnamed | ~_came_again(passed)
+        yield rows.only(turn[:count] == number), versions.only(mine)
+
+
+def _came_again(passed: Passed) -> Bools:
+    """bool[versions]: those behind which a row of the same time came that can be evaluated by itself."""
+    rows, versions = passed.rows, passed.versions
+    groups = passed.group[rows.message].tolist()
+    # the rows are in the order of the log
+    last = dict(zip(zip(groups, rows.ts.tolist(), strict=True), passed.came.tolist(), strict=True))
+    own = zip(versions.group.tolist(), versions.ts.tolist(), versions.message.tolist(), strict=True)
+    return np.array([last.get((group, ts), -1) > message for group, ts, message in own], dtype=bool)
 
 
 def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Messages, *, missed: bool) -> Passed:
