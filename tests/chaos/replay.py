@@ -189,23 +189,23 @@ def _of_history(
 def could_not_be(stream: Stream, changes: Sequence[Change], candidates: Sequence[Result]) -> list[Result]:
     """The same for a group of several children, whose rows no log orders: only what is impossible in every
     order is found: ends that no row ever had, more rows than there ever were, none where one was always."""
-    deletes = [one for one in changes if one.row is None]
     times = sorted({(one.first, one.child) for one in changes if one.row is not None})
     moments = {ts for ts, _ in times}
     found = []
     for one in candidates:
         ends = {one.ts, one.upto} <= moments if isinstance(stream.trigger, Session) else True
         most = bisect_right(times, (_last(stream, one), "\uffff")) - bisect_left(times, (one.ts, ""))
-        least = 0 if one.n == 0 and _emptied(stream, changes, deletes, one) else 1
+        least = 0 if one.n == 0 and _emptied(stream, changes, one) else 1
         if not ends or not least <= one.n <= most:
             found.append(one)
     return found
 
 
-def _emptied(stream: Stream, changes: Sequence[Change], deletes: Sequence[Change], one: Result) -> bool:
+def _emptied(stream: Stream, changes: Sequence[Change], one: Result) -> bool:
     """Whether at some moment no row of a window may have been left: it is calculated from the rows as they
     are then, and its own may be gone. Of a window that is made of rows the ends alone are looked at, for
     others may be between them that came later."""
+    deletes = [each for each in changes if each.row is None]
     rows = [each for each in changes if each.row is not None and one.ts <= each.first <= _last(stream, one)]
     if isinstance(stream.trigger, Interval):
         return bool(rows) and all(
