@@ -175,6 +175,16 @@ def test_inner_topics_forget_what_all_their_readers_have_done_with(
     assert one.look(8 * 24 * HOUR, NOTIFICATIONS.name, at) == 4
 
 
+def test_inner_topics_are_cut_for_what_they_are_to_keep(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Forgetting(rig)
+    one.look()
+    assert (rig.log.kept[NOTIFICATIONS.name], rig.log.kept[RECALC.name]) == (7 * 24 * HOUR, HOUR)
+    settings = rig.gateway.context.settings.model_copy(update={"keep_consumed_seconds": 120})
+    monkeypatch.setattr(rig.gateway.context, "settings", settings)
+    one.look()
+    assert set(rig.log.kept.values()) == {120_000}
+
+
 def test_what_was_told_of_streams_that_were_dropped_is_forgotten(rig: Any) -> None:
     one = Forgetting(rig)
     rig(STREAM.replace(" s ", " t ").replace("out1", "out2"))

@@ -6,6 +6,7 @@ import pytest
 
 from millrace_core.wire.topics import Topic
 from millrace_wal.kafka.log import _new_topic
+from millrace_wal.kafka.trim import segment_ms
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -17,6 +18,11 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 def test_a_topic_is_kept_in_few_segments_and_gives_space_back_soon(kept: int, segment: int) -> None:
     config = _new_topic(Topic("t", "key", "value", kept_ms=kept)).config
     assert int(config["segment.ms"]) == segment
+
+
+@pytest.mark.parametrize("kept", [2 * MINUTE, HOUR, 90 * DAY])
+def test_a_topic_that_is_there_is_cut_like_a_new_one(kept: int) -> None:
+    assert str(segment_ms(kept)) == _new_topic(Topic("t", "key", "value", kept_ms=kept)).config["segment.ms"]
 
 
 def test_what_is_kept_for_ever_is_cut_by_size_alone() -> None:

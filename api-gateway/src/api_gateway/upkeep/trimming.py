@@ -124,6 +124,7 @@ class Trimmer:
         self._followed = Followed()
         self._next = 0.0
         self._trimmed: dict[str, Offsets] = {}
+        self._kept: dict[str, int] = {}
 
     def begin(self) -> None:
         self._followed = Followed()
@@ -173,10 +174,14 @@ class Trimmer:
                 self._trim(name, self._done(table, name), now - seconds * 1000, now)
         self._delete_spent(now)
         # last: a broker that has just come back may not say for a while what groups have committed
-        for topic in TOPICS:
-            if topic.readers and topic.name in there:
-                kept = min(topic.kept_ms, self._context.settings.keep_consumed_seconds * 1000)
-                self._trim(topic.name, self._consumed(topic), now - kept, now)
+        most = self._context.settings.keep_consumed_seconds * 1000
+        inner = [topic for topic in TOPICS if topic.readers and topic.name in there]
+        kept = {topic.name: min(topic.kept_ms, most) for topic in inner}
+        if kept != self._kept:
+            self._log.cut_for(kept)
+            self._kept = kept
+        for topic in inner:
+            self._trim(topic.name, self._consumed(topic), now - kept[topic.name], now)
         self._trimmed = {name: ends for name, ends in self._trimmed.items() if name in there}
 
     def _delete_spent(self, now: int) -> None:

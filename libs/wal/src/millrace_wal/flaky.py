@@ -134,6 +134,9 @@ class FlakyLog(Closing):
     def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
         self.call("trim", lambda: self.log.trim(ends))
 
+    def cut_for(self, kept: Mapping[str, int]) -> None:
+        self.call("cut_for", lambda: self.log.cut_for(kept))
+
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
         return self.ask("offsets_at", lambda: self.log.offsets_at(topic, at))
 

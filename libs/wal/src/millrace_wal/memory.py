@@ -56,6 +56,8 @@ class MemoryLog(Closing):
         self._topics: dict[str, list[list[Record]]] = {}
         self._begins: dict[str, dict[int, int]] = {}
         self.traceparents: dict[tuple[str, int, int], str] = {}
+        self.kept: dict[str, int] = {}
+        """Topic -> what :meth:`cut_for` was told."""
         self._groups: dict[str, _Group] = {}
         self._keyless = itertools.count()
         self._refused = False
@@ -121,6 +123,10 @@ class MemoryLog(Closing):
             for topic in ends.keys() & self._topics.keys():
                 known = self.begin_offsets(topic)
                 self._begins[topic] = known | {p: max(end, known[p]) for p, end in ends[topic].items()}
+
+    def cut_for(self, kept: Mapping[str, int]) -> None:
+        with self.changed:
+            self.kept |= {topic: one for topic, one in kept.items() if topic in self._topics}
 
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
         with self.changed:

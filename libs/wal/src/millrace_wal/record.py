@@ -214,6 +214,10 @@ class Log(Protocol):
         """Forget the records before these offsets (topic -> partition -> offset, none behind the end). A
         topic that does not exist is not an error."""
 
+    def cut_for(self, kept: Mapping[str, int]) -> None:
+        """Records of these topics are going to be trimmed once they are so old (ms): be ready to give their
+        space back soon after. A topic that does not exist is not an error."""
+
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
         """Partition -> offset of the first record written at that time (ms since the epoch) or later; if
         there is none, an offset after all that were written before."""

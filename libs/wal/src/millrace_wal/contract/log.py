@@ -219,6 +219,14 @@ class LogContract(Paced):
         reader.close()
         behind.close()
 
+    def test_a_topic_that_is_cut_keeps_what_it_has(self, log: Log) -> None:
+        name = topic(log)
+        log.append(numbers(name, 0, 3))
+        for _ in range(2):
+            log.cut_for({name: 60_000, fresh("missing"): 60_000})
+        log.cut_for({})
+        assert values(list(replay(log, name))) == [b"0", b"1", b"2"]
+
     def test_offsets_tell_begin_and_end(self, log: Log) -> None:
         name = topic(log, 2)
         assert log.begin_offsets(name) == log.end_offsets(name) == {0: 0, 1: 0}

@@ -26,9 +26,6 @@ _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
 _CREATE = 30.0
 SEGMENT_BYTES = 16 << 20
-LEAST_SEGMENT_MS, MOST_SEGMENT_MS = 300_000, 6 * 3_600_000
-SEGMENTS = 4
-"""A topic is kept in about this many segments, however slowly it grows: each takes two memory maps."""
 COMPACTED_MS = 600_000
 """Records younger than this are not compacted."""
 _ADMIN_OUT = 60.0
@@ -154,6 +151,9 @@ class KafkaLog(Closing):
 
     def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
         self._ask(lambda admin: trim.forget_before(admin, ends))
+
+    def cut_for(self, kept: Mapping[str, int]) -> None:
+        self._ask(lambda admin: trim.cut_for(admin, kept))
 
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
         ends = self.end_offsets(topic)
@@ -358,7 +358,7 @@ def _usable(topic: Any) -> bool:
 def _new_topic(topic: Topic) -> NewTopic:
     config = {
         "max.message.bytes": str(MAX_MESSAGE_BYTES + 65536), "retention.bytes": "-1",
-        # trimming and compaction remove whole segments, but never the last one
+        # compaction, too, leaves the last segment as it is
         "segment.bytes": str(SEGMENT_BYTES),
     }  # fmt: skip
     if topic.compacted:
@@ -367,6 +367,6 @@ def _new_topic(topic: Topic) -> NewTopic:
         config |= {"cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
         kept = topic.retention_ms if topic.retention_ms > 0 else topic.kept_ms
         if kept >= 0:
-            config["segment.ms"] = str(max(LEAST_SEGMENT_MS, min(kept // SEGMENTS, MOST_SEGMENT_MS)))
+            config["segment.ms"] = str(trim.segment_ms(kept))
     # -1: the broker's own replication factor
     return NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=-1, config=config)

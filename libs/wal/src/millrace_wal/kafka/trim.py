@@ -1,4 +1,8 @@
-"""Having a Kafka topic forget records, and keep them for some time."""
+"""Having a Kafka topic forget records, and keep them for some time.
+
+Trimming removes whole segments, but never the last one of a partition, so how long a segment lasts decides
+when the space is given back.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,9 @@ from millrace_wal.kafka.errors import MISSING, kafka_error
 
 _ANSWER = 10.0
 """Seconds that the broker may take."""
+LEAST_SEGMENT_MS, MOST_SEGMENT_MS = 300_000, 6 * 3_600_000
+SEGMENTS = 4
+"""A topic is kept in about this many segments, however slowly it grows: each takes two memory maps."""
 _NOTHING = MISSING | {KafkaError.GROUP_ID_NOT_FOUND}
 
 
@@ -44,7 +51,22 @@ def offsets_at(admin: AdminClient, topic: str, ends: Mapping[int, int], at: int)
 
 def keep_for(admin: AdminClient, retentions: Mapping[str, int]) -> None:
     """Set how long (ms; -1: forever) existing topics keep their records, where they have it otherwise."""
-    topics = [ConfigResource(ResourceType.TOPIC, name) for name in retentions]
+    _set(admin, "retention.ms", retentions)
+
+
+def cut_for(admin: AdminClient, kept: Mapping[str, int]) -> None:
+    """Have existing topics begin segments often enough for records to be trimmed after so long (ms)."""
+    _set(admin, "segment.ms", {topic: segment_ms(one) for topic, one in kept.items()})
+
+
+def segment_ms(kept: int) -> int:
+    """How long a segment lasts at most (ms) if records are trimmed after so long (ms)."""
+    return max(LEAST_SEGMENT_MS, min(kept // SEGMENTS, MOST_SEGMENT_MS))
+
+
+def _set(admin: AdminClient, setting: str, wanted: Mapping[str, int]) -> None:
+    """Set this of topics, where they have it otherwise; a topic that is gone is not an error."""
+    topics = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
     if not topics:
         return
     there = _settle("read the settings of topics", admin.describe_configs(topics).items())
@@ -53,16 +75,15 @@ def keep_for(admin: AdminClient, retentions: Mapping[str, int]) -> None:
             ResourceType.TOPIC, topic.name,
             incremental_configs=[
                 ConfigEntry(
-                    "retention.ms", str(retentions[topic.name]),
-                    incremental_operation=AlterConfigOpType.SET,
+                    setting, str(wanted[topic.name]), incremental_operation=AlterConfigOpType.SET
                 )
             ],
         )
         for topic, settings in there
-        if settings["retention.ms"].value != str(retentions[topic.name])
+        if settings[setting].value != str(wanted[topic.name])
     ]  # fmt: skip
     if odd:
-        _settle("set how long topics keep records", admin.incremental_alter_configs(odd).items())
+        _settle(f"set {setting} of topics", admin.incremental_alter_configs(odd).items())
 
 
 def _settle(doing: str, futures: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
