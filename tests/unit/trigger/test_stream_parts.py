@@ -17,6 +17,7 @@ from millrace_core.trigger.stream import emission, essence
 from millrace_core.trigger.stream.changes import Changes
 from millrace_core.trigger.stream.history import History
 from millrace_core.trigger.stream.judging import Judging
+from millrace_core.trigger.stream.past import HeldChange
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import Life, StreamState
 from millrace_core.trigger.stream.telling import Telling
@@ -106,16 +107,15 @@ class Judged:
 
 
 class Changed:
-    """In place of :class:`Changes`."""
+    """In place of :class:`Changes`: notes what it is to apply, and how often rows had been judged before."""
 
-    def __init__(self) -> None:
-        self.deleted: list[tuple[int, tuple[int, int]]] = []
+    def __init__(self, judging: Judged) -> None:
+        self.judging = judging
+        self.applied: list[tuple[int, list[HeldChange]]] = []
 
-    def delete_in(self, place: int, span: tuple[int, int], written: int, seen: Any) -> Iterator[Any]:
-        self.deleted.append((place, span))
-        yield from ()
-
-    def lose_replaced(self, written: int, seen: Any) -> Iterator[Any]:
+    def apply(self, changed: Any, written: int, seen: Any) -> Iterator[Any]:
+        if changed:
+            self.applied.append((len(self.judging.judged), list(changed)))
         yield from ()
 
     def reach(self, written: int, seen: Any) -> Iterator[Any]:
@@ -252,7 +252,7 @@ def test_a_delete_while_rows_are_held_is_noted(kit: Any) -> None:
     state.life.holding = True
     found, telling, _ = changes(state)
     list(found.delete_in(0, (11, 13), 7, {}))
-    assert (telling.told, state.life.deleted) == ([], [(0, 11, 13)])
+    assert (telling.told, state.life.changed) == ([], [HeldChange(0, 11, 13)])
 
 
 def test_a_delete_that_t_has_not_reached_waits_for_it(kit: Any) -> None:
@@ -300,8 +300,9 @@ def test_what_a_closed_window_has_lost_corrects_it_where_late_rows_count_in_open
 
 
 def history(state: StreamState) -> tuple[History, Said, Judged, Changed]:
-    telling, changed = Said(), Changed()
+    telling = Said()
     judging = Judged(telling)
+    changed = Changed(judging)
     found: Any = History(state, telling, judging, changed)  # type: ignore[arg-type]
     return found, telling, judging, changed
 
@@ -321,13 +322,15 @@ def test_live_rows_are_held_until_history_has_been_told(kit: Any) -> None:
     assert [asked[0] for asked in telling.asked] == ["HISTORY"] and len(found.take_outgoing()) == 1
     list(found.take(*arrived((0, 50)), {}))
     assert judging.judged == [] and state.life.holding
-    state.life.deleted.append((0, 7, 9))
+    state.life.changed.append(gone := HeldChange(0, 7, 9))
+    list(found.take(*arrived((0, 60)), {}))
+    state.life.changed.append(more := HeldChange(0, 50, 60))
     past = Past(Group(0, (0,), "c0"), [1, 2], {}, 2)
     list(found.take_past(Handover(1, 0, 0, [past]), 9, {}))
     assert judging.judged == [([1, 2], HISTORY, False)]
     list(found.take_past(Handover(1, 0, 0, [past], done=True), 9, {}))
-    assert judging.judged[1:] == [([], HISTORY, False), ([50], LIVE, True)]
-    assert changed.deleted == [(0, (7, 9))] and not state.life.holding
+    assert judging.judged[1:] == [([], HISTORY, False), ([50], LIVE, True), ([60], LIVE, True)]
+    assert changed.applied == [(3, [gone]), (4, [more])] and not state.life.holding
 
 
 def test_a_handover_of_an_epoch_that_has_passed_is_passed_over(kit: Any) -> None:

@@ -53,6 +53,11 @@ class Arrivals:
     columns: dict[str, Array] = field(default_factory=dict)
     log: Log | None = None
 
+    def only(self, wanted: Bools) -> Arrivals:
+        log = None if self.log is None else (self.log[0][wanted], self.log[1][wanted])
+        columns = {name: values[wanted] for name, values in self.columns.items()}
+        return Arrivals(self.group[wanted], self.ts[wanted], columns, log)
+
 
 @dataclass(slots=True)
 class Moves:

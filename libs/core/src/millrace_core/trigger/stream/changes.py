@@ -5,19 +5,20 @@ What these touch is cut again from the stored rows, on request (decision 0017).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
-from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.columns import OWNER, Ints, take
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.groups import Groups, Handle
 from millrace_core.trigger.groups.spans import spans_of
-from millrace_core.trigger.groups.watermark import NEVER, RANGE
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.stream.delay import FAR
 from millrace_core.trigger.stream.judging import Judging
-from millrace_core.trigger.stream.past import drop_held
+from millrace_core.trigger.stream.past import HeldChange, hold
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
@@ -97,15 +98,34 @@ class Changes:
         to tell of."""
         state = self.state
         if state.life.holding:
-            state.life.lost.append((table, *span))
-        for place in state.groups.of_table(table) if table else list(state.groups.index.values()):
+            state.life.changed.append(HeldChange(None, *span, table))
+            return
+        for place in self._places_of(table):
             yield from self.delete_in(place, span, written, seen)
 
-    def delete_unknown(self, written: int, seen: Offsets) -> Iterator[Output]:
-        """History has been told: apply the deletes that came meanwhile to groups that only history knew."""
-        lost, self.state.life.lost = self.state.life.lost, []
-        for table, first, last in lost:
-            yield from self._delete_of_all(table, (first, last), written, seen)
+    def _places_of(self, table: bytes) -> list[int]:
+        """The groups of a table (empty: of any table)."""
+        groups = self.state.groups
+        return groups.of_table(table) if table else list(groups.index.values())
+
+    def apply(self, changed: Sequence[HeldChange], written: int, seen: Offsets) -> Iterator[Output]:
+        """History has been told: what was noted meanwhile takes effect, between the rows that were held
+        before it and those after it."""
+        known = self.state.groups.places()
+        for rewritten, some in itertools.groupby(changed, lambda one: one.rewritten):
+            # what came several times between two rows takes effect once
+            found = dict.fromkeys(
+                (place, one.first, one.last)
+                for one in some
+                for place in (self._places_of(one.table) if one.group is None else [known.get(one.group, -1)])
+                if place >= 0
+            )
+            if rewritten:
+                for place, ts, _ in found:
+                    yield from self.lose(_lost_at([place], np.array([ts]), written), seen)
+                continue
+            for place, first, last in found:
+                yield from self.delete_in(place, (first, last), written, seen)
 
     def delete_regrouped(self, message: Regrouped) -> Iterator[Output]:
         """Another slot says that rows of a group were deleted."""
@@ -122,17 +142,17 @@ class Changes:
         place = self._place_of_deleted(message.group.id, lambda: self.state.place_of(message.group))
         if place >= 0 and message.ts:
             ts = np.frombuffer(message.ts, dtype="<i8").astype(np.int64)
-            yield from self._lose_here(_lost_at([place], ts, message.written), message.seen)
+            yield from self.lose(_lost_at([place], ts, message.written), message.seen)
         elif place >= 0:
             yield from self.delete_in(place, message.deleted, message.written, message.seen)
 
     def _lose_of_all(self, ts: Ints, message: Regrouped) -> Iterator[Output]:
         """Any group may have had rows at these times that belong elsewhere now, including groups that history
         has yet to tell of."""
-        life, places = self.state.life, list(self.state.groups.index.values())
-        if life.holding:
-            life.lost += [(b"", at, at) for at in ts.tolist()]
-        yield from self._lose_here(_lost_at(places, ts, message.written), message.seen)
+        if self.state.life.holding:
+            self.state.life.changed += [HeldChange(None, at, at, rewritten=True) for at in ts.tolist()]
+            return
+        yield from self.lose(_lost_at(self._places_of(b""), ts, message.written), message.seen)
 
     def _place_of_deleted(self, handle: Handle, make: Callable[[], int]) -> int:
         """The group whose rows are deleted; -1: it has had no row. While rows are held the group is created
@@ -145,16 +165,14 @@ class Changes:
         definition, (first, last) = state.definition, span
         clock = definition.clock
         if state.life.holding:
-            if not clock.shared:
-                drop_held(state.held, place, first, last)
-            state.life.deleted.append((state.groups.ids[place], first, last))
+            state.life.changed.append(HeldChange(state.groups.ids[place], first, last))
             return
         newest = int(state.clock.singles["newest"][place])
         if newest == NEVER:
             return
         reached = newest - clock.watermark
         if not clock.shared:
-            drop_held(state.clock, place, first, last, "waiting")
+            self._drop_waiting(place, first, last)
         elif first <= newest and last > reached:
             # it is not known which waiting rows belong to this table: they are evaluated, and then cut again
             state.life.awaited.append((state.groups.ids[place], max(first, reached + 1), min(last, newest)))
@@ -172,7 +190,7 @@ class Changes:
         was."""
         if len(versions.ts):
             yield from (
-                self._lose_here(versions, seen)
+                self.lose(versions, seen)
                 if self.state.definition.home
                 else self._send_lost(versions, messages, seen)
             )
@@ -190,7 +208,7 @@ class Changes:
             # what is told about the stop is as these rows have left it
             holding, life.holding = life.holding, False
             home = self.state.definition.home
-            yield from self._lose_here(versions, seen) if home else self._send_lost(versions, messages, seen)
+            yield from self.lose(versions, seen) if home else self._send_lost(versions, messages, seen)
             life.holding = holding
 
     def lose_rewritten(
@@ -216,7 +234,7 @@ class Changes:
         """Each of the groups may have lost rows of a table at these times, because they belong elsewhere
         now."""
         if self.state.definition.home:
-            yield from self._lose_here(_lost_at(places, ts, written), seen)
+            yield from self.lose(_lost_at(places, ts, written), seen)
         else:
             for place in places:
                 yield self._send_rewritten(place, table, ts, seen, written)
@@ -239,10 +257,14 @@ class Changes:
                 place, name, versions.ts[mine], seen, int(versions.written[mine].max())
             )
 
-    def _lose_here(self, versions: Versions, seen: Offsets) -> Iterator[Output]:
+    def lose(self, versions: Versions, seen: Offsets) -> Iterator[Output]:
+        """These groups, which are evaluated here, may have lost rows."""
         state = self.state
         state.grow()
         life, until, written = state.life, state.until.tolist(), 0
+        if life.holding:
+            self._hold_lost(versions)
+            versions = versions.only(versions.unnamed)
         for place, found in versions.by_group():
             written = max(written, *(at for *_, at in found))
             lost = [(ts, self._loses(place, ts, unnamed, until[place])) for ts, unnamed, _ in found]
@@ -269,11 +291,8 @@ class Changes:
             life.unknown += [(id_, ts)] if life.holding or ts >= expired else []
             return None
         if not clock.shared:
-            queue, name = (state.held, "rows") if life.holding else (state.clock, "waiting")
-            drop_held(queue, place, ts, ts, name)
-        if life.holding:
-            life.replaced.append((id_, ts))
-        elif ts > until and clock.shared:
+            self._drop_waiting(place, ts, ts)
+        if ts > until and clock.shared:
             life.awaited.append((id_, ts, ts))
         elif clock.ignore_disorder:
             state.count("late", int(ts <= until))
@@ -284,13 +303,18 @@ class Changes:
             return REDO
         return None
 
-    def lose_replaced(self, written: int, seen: Offsets) -> Iterator[Output]:
-        """Take out the old versions of rows that were rewritten while rows were held."""
-        replaced, self.state.life.replaced = self.state.life.replaced, []
-        places = self.state.groups.places()
-        for id_, ts in sorted(set(replaced)):
-            if id_ in places:
-                yield from self._lose_here(_lost_at([places[id_]], np.array([ts]), written), seen)
+    def _hold_lost(self, versions: Versions) -> None:
+        """What versions have taken out of their groups is held among the rows."""
+        lost = versions.only(~versions.unnamed)
+        order = np.argsort(lost.group, kind="stable")
+        rows = Arrivals(lost.group[order], lost.ts[order])
+        hold(self.state.held, rows, lost.written[order], len(self.state.life.changed), lost=1)
+
+    def _drop_waiting(self, place: int, first: int, last: int) -> None:
+        """Rows in ``[first, last]`` that wait for the group's T are gone."""
+        waiting = self.state.clock.lists["waiting"]
+        gone = (waiting[OWNER] == place) & (waiting["ts"] >= first) & (waiting["ts"] <= last)
+        self.state.clock.lists["waiting"] = take(waiting, ~gone)
 
     def _open_since(self, place: int) -> int:
         """The time from which on rows may be in an open window; FAR if none is open."""

@@ -16,11 +16,13 @@ from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
+from millrace_core.trigger.rows.signals import typed
 from millrace_core.trigger.stream.changes import Changes
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretches
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
+from millrace_core.trigger.stream.versions import held_in_turns
 from millrace_core.trigger.types import type_of
 from millrace_core.trigger.types.occurrences import HISTORY, LIVE, OPEN, Occurrence, as_arrays
 from millrace_core.wire.control import Offsets
@@ -170,7 +172,7 @@ class History:
         state = self.state
         if state.life.holding:
             state.grow()
-            hold(state.held, rows, written)
+            hold(state.held, rows, written, len(state.life.changed))
             return
         yield from self._judge(rows, written, seen)
 
@@ -222,25 +224,20 @@ class History:
         yield from self.telling.tell(as_arrays(found, 0), np.array([at]), seen)
 
     def _go_live(self, at: int, seen: Offsets) -> Iterator[Output]:
+        """Evaluate the held rows and apply what was noted meanwhile, in the order in which it all came."""
         state = self.state
         state.life.holding = False
-        shared = state.definition.clock.shared
-        if not shared:
-            yield from self._lose_noted(at, seen)
-        rows, written = release(state.held, state.definition.windower.signals)
-        yield from self._judge(rows, written, seen)
-        if shared:
-            # it is not known which held rows the deletes mean: all are evaluated, and then cut again
-            yield from self._lose_noted(at, seen)
-
-    def _lose_noted(self, at: int, seen: Offsets) -> Iterator[Output]:
-        """Apply the deletes that came while rows were held."""
-        state = self.state
-        deleted, state.life.deleted = state.life.deleted, []
-        places = state.groups.places()
-        for id_, first, last in deleted:
-            if id_ in places:
-                yield from self.changes.delete_in(places[id_], (first, last), at, seen)
-        yield from self.changes.lose_replaced(at, seen)
-        if state.life.lost:
-            yield from self.changes.delete_unknown(at, seen)
+        changed, state.life.changed = state.life.changed, []
+        applied = 0
+        signals = state.definition.windower.signals
+        for before, held in release(state.held, signals):
+            yield from self.changes.apply(changed[applied:before], at, seen)
+            applied = before
+            for rows, written, versions in held_in_turns(state, held):
+                rows.columns = {signal.name: typed(signal, rows.columns[signal.name]) for signal in signals}
+                yield from self._judge(rows, written, seen)
+                if len(versions.ts):
+                    yield from self.changes.lose(versions, seen)
+        yield from self.changes.apply(changed[applied:], at, seen)
+        if state.waits:
+            yield from self.changes.reach(at, seen)

@@ -3,19 +3,23 @@ past.
 
 A stream that fills history, or treats what was written while it was stopped, evaluates no live row before
 that: its groups must begin with the memories that the older rows leave (wire.recalc.Past). Meanwhile live
-rows are held in the slot, in order of arrival; only few come in that time.
+rows are held in the slot, in order of arrival; only few come in that time. Deletes and rewritten rows that
+come meanwhile are noted, and take effect at their place among the held rows: a window that closes without a
+row that was still there would be one that never was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, take
+from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, starts_of, take
 from millrace_core.trigger.groups.spans import spans_of
-from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals, Bools
 from millrace_core.trigger.rows.signals import Signal, typed
 from millrace_core.trigger.types.occurrences import CORRECT, REDO, Occurrences
 from millrace_core.wire.control import Offsets
@@ -24,10 +28,24 @@ from millrace_core.wire.recalc import Part, Past
 
 
 class HeldRow(msgspec.Struct, array_like=True):
-    """A live row that waits; ``written``: Kafka's timestamp of its message, ms."""
+    """A live row that waits; ``written``: Kafka's timestamp of its message, ms. ``changes``: how many changes
+    had been noted before it came. ``lost``: 1 if only its time counts, because a version came that may have
+    taken what was there out of the group."""
 
     ts: int
     written: int
+    changes: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What came between two changes, in order of arrival within each group; ``written``, ``lost``: of each
+    row, as in :class:`HeldRow`."""
+
+    rows: Arrivals
+    written: Ints
+    lost: Bools
 
 
 class HeldMemory(msgspec.Struct, array_like=True):
@@ -37,35 +55,54 @@ class HeldMemory(msgspec.Struct, array_like=True):
     rows: list[HeldRow] = []
 
 
+class HeldChange(msgspec.Struct, array_like=True, frozen=True):
+    """Rows in ``[first, last]`` were deleted while rows were held. Of one ``group`` (its id); or, if that is
+    None, of all groups of a ``table`` (empty: of any table). ``rewritten``: they were rewritten, and what was
+    there may have left its group."""
+
+    group: int | None
+    first: int
+    last: int
+    table: bytes = b""
+    rewritten: bool = False
+
+
 def stretches(since: Offsets, ends: Offsets) -> dict[int, tuple[int, int]]:
     """The stretches between offsets of one topic: partition -> [from, to), without empty ones."""
     found = {partition: (since.get(partition, 0), end) for partition, end in ends.items()}
     return {partition: span for partition, span in found.items() if span[0] < span[1]}
 
 
-def hold(memory: Columns, rows: Arrivals, written: Ints) -> None:
-    """Keep rows, after those that their groups already hold."""
+def hold(memory: Columns, rows: Arrivals, written: Ints, changes: int, lost: int = 0) -> None:
+    """Keep rows, after those that their groups already hold; ``changes``: how many changes are noted;
+    ``lost``: as in :class:`HeldRow`, of all of them."""
     groups = np.unique(rows.group)
     table = memory.lists["rows"]
     mine = np.isin(table[OWNER], groups)
-    fresh: dict[str, Array] = {OWNER: rows.group, "ts": rows.ts, "written": written, **rows.columns}
+    noted = np.full(len(rows.ts), changes, dtype=np.int64)
+    own = {"ts": rows.ts, "written": written, "changes": noted, "lost": np.full_like(noted, lost)}
+    cells = (
+        rows.columns if not lost else dict.fromkeys(table.keys() - {OWNER, *own}, np.full(len(noted), None))
+    )
+    fresh: dict[str, Array] = {OWNER: rows.group, **own, **cells}
     kept = {name: np.concatenate((values[mine], fresh[name])) for name, values in table.items()}
     memory.replace("rows", groups, kept)
 
 
-def drop_held(memory: Columns, group: int, first: int, last: int, name: str = "rows") -> None:
-    """Rows in ``[first, last]`` that the group holds (in the list field ``name``) were deleted."""
-    table = memory.lists[name]
-    gone = (table[OWNER] == group) & (table["ts"] >= first) & (table["ts"] <= last)
-    memory.lists[name] = take(table, ~gone)
-
-
-def release(memory: Columns, signals: Sequence[Signal]) -> tuple[Arrivals, Ints]:
-    """Stop holding rows: returns all that were held, and when each was written."""
+def release(memory: Columns, signals: Sequence[Signal]) -> list[tuple[int, Held]]:
+    """Stop holding rows. Returns all that were held: those between two changes together, in that order, with
+    the number of changes before them."""
     table = memory.lists["rows"]
     memory.lists["rows"] = take(table, np.empty(0, dtype=np.int64))
-    columns = {signal.name: typed(signal, table[signal.name]) for signal in signals}
-    return Arrivals(table[OWNER], table["ts"], columns), table["written"]
+    table = take(table, np.argsort(table["changes"], kind="stable"))
+    bounds = [*starts_of(table["changes"]).tolist(), len(table["ts"])]
+    released = []
+    for begin, end in pairwise(bounds):
+        some = {name: values[begin:end] for name, values in table.items()}
+        cells = {signal.name: some[signal.name] for signal in signals}
+        rows = Arrivals(some[OWNER], some["ts"], cells)
+        released.append((int(some["changes"][0]), Held(rows, some["written"], some["lost"] != 0)))
+    return released
 
 
 def arrivals_of(

@@ -17,7 +17,7 @@ from millrace_core.trigger.groups.groups import Groups, Handle, part_of
 from millrace_core.trigger.groups.watermark import RANGE, ClockMemory
 from millrace_core.trigger.stream.definition import Definition, compiled
 from millrace_core.trigger.stream.delay import DelayMemory
-from millrace_core.trigger.stream.past import HeldMemory
+from millrace_core.trigger.stream.past import HeldChange, HeldMemory
 from millrace_core.trigger.types.forced import PendingMemory
 from millrace_core.trigger.types.shown import ShownMemory
 from millrace_core.trigger.types.windower import Span
@@ -50,28 +50,29 @@ class Life(msgspec.Struct, array_like=True):
     regrouped rows. ``totals``: counters of ``wire.counters``.
 
     ``slots``: the number of slots in the deployment. ``holding``: live rows wait for what lies before them.
-    ``stopped_at``: up to where it had evaluated when it was stopped. ``deleted``: deletes that came while it
-    held rows: (group id, first, last).
+    ``stopped_at``: up to where it had evaluated when it was stopped. ``changed``: what was deleted or
+    rewritten while it held rows, in that order.
 
     ``origins``: for a virtual table, ``live_from`` of its sources, by topic. ``origins_stopped``: about where
     these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
-    ``replaced``: rows that were rewritten while it held rows, and may be in another group: (group id, ts).
-    ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: the newest time of each table
-    whose rows are sent on, if PRE_FILTER may hide an update (see trigger.stream.versions).
+    ``awaited``: deletes that T has not reached: (group id, first, last). ``newest``: the newest time of each
+    table whose rows are sent on, if PRE_FILTER may hide an update (see trigger.stream.versions).
 
     ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) that only the
     stored rows know, and that T has not reached or that came while rows were held. ``divided``: for each
-    table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes, while rows were
-    held, in groups that only history knows: (table, or empty for all, first, last).
+    table whose rows are sent on by their keys, the ids of the groups.
 
     ``missed_from``: from where on deletes and rewritten rows count although the stream was stopped;
     ``missed``: deletes that came during the stop: (table, first, last); ``rewritten``: times of rows, by
     table, that were rewritten during the stop and may be in another group. ``held_to``: how far the live rows
     reach that it held when it was stopped again.
 
-    ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``;
+    ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``awaited``;
     ``doubtful``: windows that changed only if rows were overwritten (group id, first, last, first and last of
     the rows). ``partial``: rows of tables, by time, that were requested and have not come.
+
+    ``lost``, ``replaced``: as ``changed``, in states that did not keep the order: (table, first, last) and
+    (group id, ts).
     """
 
     definition: bytes
@@ -86,7 +87,7 @@ class Life(msgspec.Struct, array_like=True):
     totals: dict[str, int] = {}
     holding: bool = False
     stopped_at: Offsets = {}
-    deleted: list[tuple[int, int, int]] = []
+    changed: list[HeldChange] = []
     slots: int = 1
     origins: dict[str, Offsets] = {}
     origins_stopped: dict[str, Offsets] = {}
@@ -106,6 +107,11 @@ class Life(msgspec.Struct, array_like=True):
     replaced: list[tuple[int, int]] = []
     doubtful: list[tuple[int, int, int, int, int]] = []
     partial: dict[bytes, dict[int, PartialRow]] = {}
+
+    def __post_init__(self) -> None:
+        self.changed += [HeldChange(None, first, last, table) for table, first, last in self.lost]
+        self.changed += [HeldChange(id_, ts, ts, rewritten=True) for id_, ts in self.replaced]
+        self.lost, self.replaced = [], []
 
 
 class StreamState:
@@ -188,9 +194,9 @@ class StreamState:
         """The trigger table is gone, and its groups with it."""
         life = self.life
         life.gone = True
-        life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
-        life.divided, life.lost, life.dirty, life.missed = {}, [], [], []
-        life.rewritten, life.replaced, life.doubtful, life.partial = {}, [], [], {}
+        life.holding, life.changed, life.awaited, life.unknown, life.newest = False, [], [], [], {}
+        life.divided, life.dirty, life.missed = {}, [], []
+        life.rewritten, life.doubtful, life.partial = {}, [], {}
         self._begin()
 
     def resume(self, live_from: Offsets, epoch: int) -> None:

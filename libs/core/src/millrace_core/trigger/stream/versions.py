@@ -21,10 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints, starts_of
-from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, running_newest
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals, Bools, running_newest
 from millrace_core.trigger.rows.intake import Messages, TableRows
 from millrace_core.trigger.rows.keys import divide
 from millrace_core.trigger.stream.definition import Definition
+from millrace_core.trigger.stream.past import Held
 from millrace_core.trigger.stream.state import StreamState
 
 
@@ -119,14 +120,8 @@ def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versi
     came = np.concatenate((passed.came, versions.message))
     takes = np.arange(count + more) >= count  # a version comes behind the row of its own time
     order = np.lexsort((takes, np.concatenate((rows.ts, versions.ts)), came, group))
-    first = starts_of(group[order])
-    # a turn ends where a row of the group follows a version
-    ends = takes[order]
-    ends[1:] = ends[:-1] & ~ends[1:]
-    ends[first] = False
-    so_far = np.cumsum(ends)
     turn = np.empty(count + more, dtype=np.int64)
-    turn[order] = so_far - np.repeat(so_far[first], np.diff(np.append(first, count + more)))
+    turn[order] = _turns_of(group[order], takes[order])
     many = int(turn.max()) >= MOST_TURNS
     turn = np.minimum(turn, MOST_TURNS - 1)
     for number in range(int(turn.max()) + 1):
@@ -134,6 +129,36 @@ def in_turns(passed: Passed, *, shared: bool) -> Iterator[tuple[TableRows, Versi
         if many and number == MOST_TURNS - 1 and not shared:
             mine &= versions.unnamed | ~_came_again(passed)
         yield rows.only(turn[:count] == number), versions.only(mine)
+
+
+def _turns_of(group: Ints, takes: Bools) -> Ints:
+    """In which turn each is, in the order of each group (``group`` ascends); ``takes``: whether it is a
+    version. A turn of a group ends where one of its rows follows a version."""
+    first = starts_of(group)
+    ends = takes.copy()
+    ends[1:] = takes[:-1] & ~takes[1:]
+    ends[first] = False
+    so_far = np.cumsum(ends)
+    return so_far - np.repeat(so_far[first], np.diff(np.append(first, len(group))))
+
+
+def held_in_turns(state: StreamState, held: Held) -> Iterator[tuple[Arrivals, Ints, Versions]]:
+    """Rows that were held, when each was written, and what versions that came behind these took out of their
+    groups: each group's in the order in which they came. As many turns as their batches would have had."""
+    rows, lost = held.rows, held.lost
+    if lost.any():
+        # what is newer than all that its group had when it came has taken nothing out
+        wanted = ~lost | rewrites(state, rows.ts, rows.group, ~lost)
+        rows, written, lost = rows.only(wanted), held.written[wanted], lost[wanted]
+    else:
+        written = held.written
+    turn = _turns_of(rows.group, lost)
+    for number in range(int(turn.max(initial=-1)) + 1):
+        mine = turn == number
+        gone = rows.only(mine & lost)
+        none = np.zeros(len(gone.ts), dtype=np.int64)
+        versions = Versions(gone.group, gone.ts, none.astype(bool), written[mine & lost], none)
+        yield rows.only(mine & ~lost), written[mine & ~lost], versions
 
 
 def _came_again(passed: Passed) -> Bools:
@@ -236,7 +261,9 @@ def _passing(
         if not definition.home or late_only:
             doubtful[:] = False
         elif doubtful.any():
-            doubtful &= _rewrites(state, rows.ts, owner, passed)
+            rewriting = rewrites(state, rows.ts, owner, passed)
+            # what a group has is not known before history has been told
+            doubtful &= rewriting | (~passed & ~unnamed) if state.life.holding else rewriting
         state.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
     if passed.all() and not doubtful.any():
         return rows, NO_VERSIONS
@@ -247,7 +274,7 @@ def _passing(
     return rows.only(passed & ~(doubtful & unnamed)), found
 
 
-def _rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools:
+def rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools:
     """bool[rows]: those that are not newer than what their group had seen when they came. ``passed``: the
     rows that advance the group's newest time."""
     state.clock.grow(len(state.groups))
