@@ -144,13 +144,14 @@ def environment(more: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def stage(name: str, statements: Sequence[str] = (), **settings: Any) -> Iterator[Stage]:
-    """A fresh stack in which the statements have run; its data is removed in the end. ``settings``: of the
-    stack, where they are others than those of tests."""
+    """A fresh stack in which the statements have run; its data is removed in the end, unless the measure
+    fails. ``settings``: of the stack, where they are others than those of tests."""
     root = project_root()
     folder = root / ".millrace" / "bench" / name
     shutil.rmtree(folder, ignore_errors=True)
     jars = Path(os.environ.get("MILLRACE_JARS_DIR", root / ".jars"))
     stack = Stack(replace(StackSettings.on_free_ports(folder, jars), **settings))
+    failed = True
     try:
         say(f"{name}: starting a stack")
         began = time.monotonic()
@@ -164,9 +165,13 @@ def stage(name: str, statements: Sequence[str] = (), **settings: Any) -> Iterato
             one = Stage(stack, rest, log, seconds)
             one.sql(f"CREATE DATABASE {DB}", *statements)
             yield one
+        failed = False
     finally:
         for part in NAMES:  # what a failed measure left held could not end
             if held := processes.running(stack.place, part):
                 let_go(held)
         stack.down()
-        shutil.rmtree(folder, ignore_errors=True)
+        if failed:
+            say(f"{name}: failed; its files are in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)

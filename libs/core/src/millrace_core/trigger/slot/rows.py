@@ -17,7 +17,6 @@ from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.slot.requests import delete, deletes_in, heeds_changes, missed_by
-from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.stream.versions import passing
 from millrace_core.trigger.types.windower import NEVER_CALM, Span
@@ -243,11 +242,7 @@ class TableReader:
                 group = np.where(mask, groups[stream.uid], -1)
                 stream.count("unknown_table", int(held[mine & (group < 0)].sum()))
                 passed = passing(stream.state, rows, group, messages)
-                seen = dict(slot.seen[topic])
-                if isinstance(stream, Stream):
-                    out.extend(stream.judge_versions(passed, messages, seen))
-                else:
-                    out.extend(stream.judge_table(passed.rows, passed.group, passed.messages, seen))
+                out.extend(stream.judge_versions(passed, messages, dict(slot.seen[topic])))
 
     def _miss(
         self, topic: str, stream: AnyStream, read_as: Mapping[Table, TableRows], groups: Masks, missed: Masks,
@@ -256,7 +251,7 @@ class TableReader:
         """Rows that came while a stream was stopped are not evaluated here, but they may have rewritten
         others."""
         slot = self.contents
-        if isinstance(stream, Stream):
+        if heeds_changes(stream):
             with slot.changing(stream):
                 group = np.where(missed[stream.uid], groups[stream.uid], -1)
                 passed = passing(stream.state, read_as[stream.definition.table], group, messages, missed=True)

@@ -34,6 +34,7 @@ from millrace_core.trigger.stream.in_slot import StreamInSlot
 from millrace_core.trigger.stream.routes import Received
 from millrace_core.trigger.stream.state import Life
 from millrace_core.trigger.stream.telling import Output
+from millrace_core.trigger.stream.versions import Passed
 from millrace_core.trigger.types.clock import News, NewsMemory
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
@@ -171,6 +172,10 @@ class PeriodStream(StreamInSlot):
             return np.zeros_like(mask)
         known = self.groups.index if self.definition.home else self.progress.members
         return mask & ~messages.keyed(known)
+
+    def judge_versions(self, passed: Passed, messages: Messages, seen: Offsets) -> Iterator[Output]:
+        """Note rows; other versions of theirs take nothing out of what has come."""
+        return self.judge_table(passed.rows, passed.group, passed.messages, seen)
 
     def judge_table(
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
