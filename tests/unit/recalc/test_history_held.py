@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -112,8 +111,8 @@ def test_it_does_not_show_when_history_was_read(
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         soon = Held(deployment, folder, spec, some, 0)
         late = Held(deployment, other, spec, some, told)
-        # rows that are sent on: the slot of their table does not know how far their group is, so live it says of
-        # a row that is left out that it may have rewritten another, and more is asked for
+        # the slot of a table whose rows are sent on does not know how far their group is: live, a row that is
+        # left out may have rewritten another, and more is asked for
         if partition or not filters:
             assert late.live() == soon.live()
             assert late.asked() == soon.asked()
@@ -137,7 +136,7 @@ def test_changes_of_a_state_that_did_not_keep_their_order_are_kept() -> None:
     life = Life(b"", 0, {}, lost=[(b"c1", 3, 4)], replaced=[(7, 5)])
     kept = msgspec.convert(msgspec.to_builtins(life), Life)
     assert kept.changed == [HeldChange(None, 3, 4, b"c1"), HeldChange(7, 5, 5, rewritten=True)]
-    assert np.all([not kept.lost, not kept.replaced])
+    assert not kept.lost and not kept.replaced
     older = [*msgspec.to_builtins(Life(b"", 0, {})), []]
     older[Life.__struct_fields__.index("changed")] = [[7, 1, 2]]
     assert msgspec.convert(older, Life).changed == [HeldChange(7, 1, 2)]
