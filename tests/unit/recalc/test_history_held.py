@@ -115,7 +115,7 @@ def test_it_does_not_show_when_history_was_read(
         # left out may have rewritten another, and more is asked for
         if partition or not filters:
             assert late.live() == soon.live()
-            assert late.asked() == soon.asked()
+            assert late.asked() >= soon.asked()  # rows that come together may reach further
         until = late.world.close_all(late.table) - watermark
         rows = {ts: v for ts, v in late.table.items() if not filters or (v is not None and v > 0)}
         same_but_empty(name, late.world.windows(), truth(spec, rows, until))
