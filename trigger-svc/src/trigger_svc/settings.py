@@ -29,9 +29,10 @@ class TriggerSettings(SparkSettings):
         "trigger query; 0 leaves everything to the micro-batches.",
     )
     trigger_commit_ms: int = Field(
-        default=500,
+        default=2000,
         ge=10,
-        description="How often the trigger query commits what was evaluated ahead of it, in milliseconds.",
+        description="How often the trigger query commits what was evaluated ahead of it, in milliseconds. "
+        "After a crash, what was not committed is evaluated again.",
     )
     trigger_poll_ms: int = Field(
         default=60,
