@@ -15,31 +15,35 @@ from typing import TypeVar
 UNIT = Path(__file__).parent / "unit"
 EACH = 8
 SLOW: dict[str, str] = {
-    "analytics": "anode detectors forecasters",
-    "bench": "peers",
-    "calc": "damaged history_jobs limits poison query_process stored verify",
+    "analytics": "anode columns detectors forecasters",
+    "bench": "iotdb_triggers peers",
+    "calc": """
+        catch_up damaged first_place flaky_store history_jobs limits one_writer planner poison query_process
+        rewritten shares store stored stream_lane trows verify virtual
+    """,
     "chaos": "replay",
-    "cli": "demo",
+    "cli": "certificates demo standby supervisor",
     "conformance": "load values",
     "dialect": "conditions parse work_of_conditions",
     "dialect/iotdb": "select",
     "gateway": """
         body continuous data diagnose insert_triggers iotdb iotdb_rpc non_interference seed_triggers
-        tdengine_rest trigger_life users virtual
+        openapi tdengine_rest trigger_code trigger_life users virtual
     """,
     "language": "one_lexer",
-    "notify": "pause subscribe",
+    "notify": "openapi pause receivers subscribe",
     "plan": """
-        all_queries fill forecast function_oracles functions_aggregates functions_scalar golden interp joins
-        limits_of_statements placeholders query_cases series setwise text_sizes windows
+        all_queries envelope fill forecast function_oracles functions_aggregates functions_scalar golden
+        interp joins limits_of_statements placeholders query_cases series setwise text_sizes windows
     """,
     "recalc": """
-        cut history_again history_openings history_rewritten keys loop older_deletes older_dropped
-        older_expired older_fill older_forced older_history older_matrix older_partial older_pause
-        older_shown result_table together versions virtual
+        cut history_again history_held history_openings history_rewritten keys loop older_deletes
+        older_dropped older_expired older_fill older_forced older_history older_matrix older_partial
+        older_pause older_shown result_table together versions virtual
     """,
-    "service": "serving",
-    "trigger": "ahead grid poison transcripts",
+    "service": "life serving",
+    "trigger": "ahead clock grid poison transcripts",
+    "wal": "ended_clients",
     "wire": "arrow",
 }
 """Folder below ``tests/unit`` -> names of modules, without ``test_``. A module is here if its tests take
