@@ -42,8 +42,8 @@ SETTINGS: dict[str, object] = {
     "num.partitions": 1,
     "offsets.topic.replication.factor": 1,
     "offsets.topic.num.partitions": 4,
-    # commits come dozens of times a second: compacted every few megabytes, not every hundred
-    "offsets.topic.segment.bytes": 4 * _MB,
+    # commits come dozens of times a second: compacted every megabyte, not every hundred
+    "offsets.topic.segment.bytes": _MB,
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 1,
