@@ -55,8 +55,7 @@ class Arrivals:
 
     def only(self, wanted: Bools) -> Arrivals:
         log = None if self.log is None else (self.log[0][wanted], self.log[1][wanted])
-        columns = {name: values[wanted] for name, values in self.columns.items()}
-        return Arrivals(self.group[wanted], self.ts[wanted], columns, log)
+        return Arrivals(self.group[wanted], self.ts[wanted], take(self.columns, wanted), log)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ What these touch is cut again from the stored rows, on request (decision 0017).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
@@ -112,19 +111,17 @@ class Changes:
         """History has been told: what was noted meanwhile takes effect, between the rows that were held
         before it and those after it."""
         known = self.state.groups.places()
-        for rewritten, some in itertools.groupby(changed, lambda one: one.rewritten):
-            # what came several times between two rows takes effect once
-            found = dict.fromkeys(
-                (place, one.first, one.last)
-                for one in some
-                for place in (self._places_of(one.table) if one.group is None else [known.get(one.group, -1)])
-                if place >= 0
-            )
+        # what came several times between two rows takes effect once
+        found = dict.fromkeys(
+            (place, one.first, one.last, one.rewritten)
+            for one in changed
+            for place in (self._places_of(one.table) if one.group is None else [known.get(one.group, -1)])
+            if place >= 0
+        )
+        for place, first, last, rewritten in found:
             if rewritten:
-                for place, ts, _ in found:
-                    yield from self.lose(_lost_at([place], np.array([ts]), written), seen)
-                continue
-            for place, first, last in found:
+                yield from self.lose(_lost_at([place], np.array([first]), written), seen)
+            else:
                 yield from self.delete_in(place, (first, last), written, seen)
 
     def delete_regrouped(self, message: Regrouped) -> Iterator[Output]:

@@ -16,7 +16,6 @@ from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
-from millrace_core.trigger.rows.signals import typed
 from millrace_core.trigger.stream.changes import Changes
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretches
@@ -229,12 +228,10 @@ class History:
         state.life.holding = False
         changed, state.life.changed = state.life.changed, []
         applied = 0
-        signals = state.definition.windower.signals
-        for before, held in release(state.held, signals):
+        for before, held in release(state.held, state.definition.windower.signals):
             yield from self.changes.apply(changed[applied:before], at, seen)
             applied = before
             for rows, written, versions in held_in_turns(state, held):
-                rows.columns = {signal.name: typed(signal, rows.columns[signal.name]) for signal in signals}
                 yield from self._judge(rows, written, seen)
                 if len(versions.ts):
                     yield from self.changes.lose(versions, seen)

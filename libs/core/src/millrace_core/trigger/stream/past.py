@@ -47,6 +47,9 @@ class Held:
     written: Ints
     lost: Bools
 
+    def only(self, wanted: Bools) -> Held:
+        return Held(self.rows.only(wanted), self.written[wanted], self.lost[wanted])
+
 
 class HeldMemory(msgspec.Struct, array_like=True):
     """``fed``: the time up to which rows before the live ones have been told."""
@@ -75,16 +78,15 @@ def stretches(since: Offsets, ends: Offsets) -> dict[int, tuple[int, int]]:
 
 def hold(memory: Columns, rows: Arrivals, written: Ints, changes: int, lost: int = 0) -> None:
     """Keep rows, after those that their groups already hold; ``changes``: how many changes are noted;
-    ``lost``: as in :class:`HeldRow`, of all of them."""
+    ``lost``: as in :class:`HeldRow`, of all of them, which then need no columns."""
     groups = np.unique(rows.group)
     table = memory.lists["rows"]
     mine = np.isin(table[OWNER], groups)
     noted = np.full(len(rows.ts), changes, dtype=np.int64)
     own = {"ts": rows.ts, "written": written, "changes": noted, "lost": np.full_like(noted, lost)}
-    cells = (
-        rows.columns if not lost else dict.fromkeys(table.keys() - {OWNER, *own}, np.full(len(noted), None))
-    )
-    fresh: dict[str, Array] = {OWNER: rows.group, **own, **cells}
+    fresh: dict[str, Array] = {OWNER: rows.group, **own, **rows.columns}
+    if lost:
+        fresh |= dict.fromkeys(table.keys() - fresh.keys(), np.full(len(noted), None))
     kept = {name: np.concatenate((values[mine], fresh[name])) for name, values in table.items()}
     memory.replace("rows", groups, kept)
 
@@ -99,8 +101,8 @@ def release(memory: Columns, signals: Sequence[Signal]) -> list[tuple[int, Held]
     released = []
     for begin, end in pairwise(bounds):
         some = {name: values[begin:end] for name, values in table.items()}
-        cells = {signal.name: some[signal.name] for signal in signals}
-        rows = Arrivals(some[OWNER], some["ts"], cells)
+        columns = {signal.name: typed(signal, some[signal.name]) for signal in signals}
+        rows = Arrivals(some[OWNER], some["ts"], columns)
         released.append((int(some["changes"][0]), Held(rows, some["written"], some["lost"] != 0)))
     return released
 

@@ -28,7 +28,7 @@ from millrace_core.timeline import Schedule
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.groups import Groups
-from millrace_core.trigger.rows.intake import Messages, TableRows
+from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.stream.delay import FAR
 from millrace_core.trigger.stream.in_slot import StreamInSlot
 from millrace_core.trigger.stream.routes import Received
@@ -175,19 +175,14 @@ class PeriodStream(StreamInSlot):
 
     def judge_versions(self, passed: Passed, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """Note rows; other versions of theirs take nothing out of what has come."""
-        return self.judge_table(passed.rows, passed.group, passed.messages, seen)
-
-    def judge_table(
-        self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
-    ) -> Iterator[Output]:
         for name, place in self.passing.index.items():  # empty if the groups belong to this slot
             assert isinstance(name, bytes), "tables are found by name"
             self._join(name, self.passing.get(place))
         if not self.only_with_data:
             return
-        held = np.unique(rows.message)
+        held, group, own = np.unique(passed.rows.message), passed.group, passed.messages
         held = held[group[held] >= 0]
-        news = _news(group[held], messages.partition[held], messages.offset[held])
+        news = _news(group[held], own.partition[held], own.offset[held])
         if self.definition.home:
             yield from self._take_news(news)
             return

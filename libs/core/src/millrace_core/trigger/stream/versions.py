@@ -145,20 +145,15 @@ def _turns_of(group: Ints, takes: Bools) -> Ints:
 def held_in_turns(state: StreamState, held: Held) -> Iterator[tuple[Arrivals, Ints, Versions]]:
     """Rows that were held, when each was written, and what versions that came behind these took out of their
     groups: each group's in the order in which they came. As many turns as their batches would have had."""
-    rows, lost = held.rows, held.lost
-    if lost.any():
+    if held.lost.any():
         # what is newer than all that its group had when it came has taken nothing out
-        wanted = ~lost | rewrites(state, rows.ts, rows.group, ~lost)
-        rows, written, lost = rows.only(wanted), held.written[wanted], lost[wanted]
-    else:
-        written = held.written
-    turn = _turns_of(rows.group, lost)
+        held = held.only(~held.lost | _rewrites(state, held.rows.ts, held.rows.group, ~held.lost))
+    turn = _turns_of(held.rows.group, held.lost)
     for number in range(int(turn.max(initial=-1)) + 1):
-        mine = turn == number
-        gone = rows.only(mine & lost)
-        none = np.zeros(len(gone.ts), dtype=np.int64)
-        versions = Versions(gone.group, gone.ts, none.astype(bool), written[mine & lost], none)
-        yield rows.only(mine & ~lost), written[mine & ~lost], versions
+        came, gone = held.only((turn == number) & ~held.lost), held.only((turn == number) & held.lost)
+        none = np.zeros(len(gone.written), dtype=np.int64)
+        versions = Versions(gone.rows.group, gone.rows.ts, none.astype(bool), gone.written, none)
+        yield came.rows, came.written, versions
 
 
 def _came_again(passed: Passed) -> Bools:
@@ -261,7 +256,7 @@ def _passing(
         if not definition.home or late_only:
             doubtful[:] = False
         elif doubtful.any():
-            rewriting = rewrites(state, rows.ts, owner, passed)
+            rewriting = _rewrites(state, rows.ts, owner, passed)
             # what a group has is not known before history has been told
             doubtful &= rewriting | (~passed & ~unnamed) if state.life.holding else rewriting
         state.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
@@ -274,7 +269,7 @@ def _passing(
     return rows.only(passed & ~(doubtful & unnamed)), found
 
 
-def rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools:
+def _rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools:
     """bool[rows]: those that are not newer than what their group had seen when they came. ``passed``: the
     rows that advance the group's newest time."""
     state.clock.grow(len(state.groups))
