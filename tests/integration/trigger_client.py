@@ -12,7 +12,7 @@ from millrace_core.model.stream import Duration, Options, Output, Source, Stream
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.types import Interval
 from millrace_core.wire import control, events, status
-from millrace_core.wire.events import TriggerBatch, TriggerEvent
+from millrace_core.wire.events import Cause, TriggerBatch, TriggerEvent
 from millrace_core.wire.rows.decoder import encode_rows
 from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGERS, wal_topic
 from millrace_wal import BEGIN, KafkaLog, Message
@@ -100,14 +100,19 @@ class Client:
         key = None if child is None else child.encode()
         self.log.append([Message(wal_topic("d", table.name), key, encode_rows(rows))])
 
-    def events(self, spec: StreamSpec, count: int, within: float = 60) -> list[TriggerEvent]:
-        """The first ``count`` different events of a stream, in order; fewer when time is up."""
+    def events(
+        self, spec: StreamSpec, count: int, within: float = 60, cause: Cause | None = None
+    ) -> list[TriggerEvent]:
+        """The first ``count`` different events of a stream (of this ``cause``), in order; fewer when time is
+        up."""
         until = time.monotonic() + within
         while True:
             found: dict[tuple[str, str, str], TriggerEvent] = {}
             for batch in self.batches:
                 if batch.stream == spec.uid:
                     for event in batch.events:
+                        if cause is not None and event.cause != cause:
+                            continue
                         found.setdefault((event.id, event.kind, event.cause), event)
             if len(found) >= count or time.monotonic() > until:
                 return list(found.values())

@@ -315,8 +315,9 @@ def test_without_history_live_rows_are_judged_at_once(kit: Any) -> None:
     assert judging.judged == [([1], LIVE, True)]
 
 
-def test_live_rows_are_held_until_history_has_been_told(kit: Any) -> None:
-    state = kept(kit, fill_history=ALL)
+@pytest.mark.parametrize("in_order", [False, True])
+def test_live_rows_are_held_until_history_has_been_told(kit: Any, in_order: bool) -> None:
+    state = kept(kit, fill_history=ALL, ignore_disorder=in_order)
     found, telling, judging, changed = history(state)
     found.begin(4, 5)
     assert [asked[0] for asked in telling.asked] == ["HISTORY"] and len(found.take_outgoing()) == 1
@@ -324,13 +325,19 @@ def test_live_rows_are_held_until_history_has_been_told(kit: Any) -> None:
     assert judging.judged == [] and state.life.holding
     state.life.changed.append(gone := HeldChange(0, 7, 9))
     list(found.take(*arrived((0, 60)), {}))
-    state.life.changed.append(more := HeldChange(0, 50, 60))
+    state.life.changed.append(more := HeldChange(0, 60, 70))
+    list(found.take(*arrived((0, 70), (0, 55)), {}))
     past = Past(Group(0, (0,), "c0"), [1, 2], {}, 2)
     list(found.take_past(Handover(1, 0, 0, [past]), 9, {}))
     assert judging.judged == [([1, 2], HISTORY, False)]
     list(found.take_past(Handover(1, 0, 0, [past], done=True), 9, {}))
-    assert judging.judged[1:] == [([], HISTORY, False), ([50], LIVE, True), ([60], LIVE, True)]
-    assert changed.applied == [(3, [gone]), (4, [more])] and not state.life.holding
+    assert judging.judged[1] == ([], HISTORY, False) and not state.life.holding
+    if in_order:
+        assert [rows for rows, *_ in judging.judged[2:]] == [[50], [60], [70, 55]]
+        assert changed.applied == [(3, [gone]), (4, [more])]
+    else:
+        assert judging.judged[2:] == [([50, 55, 70], LIVE, True)]
+        assert changed.applied == [(2, [gone, more])]
 
 
 def test_a_handover_of_an_epoch_that_has_passed_is_passed_over(kit: Any) -> None:

@@ -53,7 +53,7 @@ class Arrivals:
     columns: dict[str, Array] = field(default_factory=dict)
     log: Log | None = None
 
-    def only(self, wanted: Bools) -> Arrivals:
+    def only(self, wanted: Bools | Ints) -> Arrivals:
         log = None if self.log is None else (self.log[0][wanted], self.log[1][wanted])
         return Arrivals(self.group[wanted], self.ts[wanted], take(self.columns, wanted), log)
 
@@ -152,7 +152,7 @@ class Clock:
         first = starts_of(group)
         before, newest = running_newest(ts, first, memory.singles["newest"][group[first]])
         if self.expired is not None:
-            expired = (before != NEVER) & (ts < np.where(before == NEVER, 0, before) - self.expired)
+            expired = self._too_old(ts, before)
             if expired.any():
                 dropped["expired"] = int(expired.sum())
                 live = ~expired
@@ -171,6 +171,19 @@ class Clock:
         memory.singles["newest"][group[ends]] = newest[ends]
         memory.singles["started"][evaluated.group] = 1
         return self._without_disorder(evaluated)
+
+    def expired_among(self, memory: Columns, rows: Arrivals) -> Bools:
+        """bool[rows]: those that were too old when they came."""
+        if self.expired is None or not len(rows.ts):
+            return np.zeros(len(rows.ts), dtype=bool)
+        first = starts_of(rows.group)
+        before, _ = running_newest(rows.ts, first, memory.singles["newest"][rows.group[first]])
+        return self._too_old(rows.ts, before)
+
+    def _too_old(self, ts: Ints, before: Ints) -> Bools:
+        """``before``: the newest time of each row's group before it."""
+        found: Bools = (before != NEVER) & (ts < np.where(before == NEVER, 0, before) - (self.expired or 0))
+        return found
 
     def _at_once(self, memory: Columns, rows: _Arrived) -> Evaluated:
         """No watermark: every row is evaluated at its own step."""

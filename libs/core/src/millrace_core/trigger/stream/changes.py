@@ -17,7 +17,7 @@ from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.stream.delay import FAR
 from millrace_core.trigger.stream.judging import Judging
-from millrace_core.trigger.stream.past import HeldChange, hold
+from millrace_core.trigger.stream.past import Gone, HeldChange, hold
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
@@ -99,26 +99,13 @@ class Changes:
         if state.life.holding:
             state.life.changed.append(HeldChange(None, *span, table))
             return
-        for place in self._places_of(table):
+        for place in _places_of(self.state, table):
             yield from self.delete_in(place, span, written, seen)
 
-    def _places_of(self, table: bytes) -> list[int]:
-        """The groups of a table (empty: of any table)."""
-        groups = self.state.groups
-        return groups.of_table(table) if table else list(groups.index.values())
-
     def apply(self, changed: Sequence[HeldChange], written: int, seen: Offsets) -> Iterator[Output]:
-        """History has been told: what was noted meanwhile takes effect, between the rows that were held
-        before it and those after it."""
-        known = self.state.groups.places()
-        # what came several times between two rows takes effect once
-        found = dict.fromkeys(
-            (place, one.first, one.last, one.rewritten)
-            for one in changed
-            for place in (self._places_of(one.table) if one.group is None else [known.get(one.group, -1)])
-            if place >= 0
-        )
-        for place, first, last, rewritten in found:
+        """History has been told: what was noted meanwhile takes effect."""
+        # what came several times takes effect once
+        for place, first, last, rewritten in dict.fromkeys(one[1:] for one in gone_of(self.state, changed)):
             if rewritten:
                 yield from self.lose(_lost_at([place], np.array([first]), written), seen)
             else:
@@ -149,7 +136,7 @@ class Changes:
         if self.state.life.holding:
             self.state.life.changed += [HeldChange(None, at, at, rewritten=True) for at in ts.tolist()]
             return
-        yield from self.lose(_lost_at(self._places_of(b""), ts, message.written), message.seen)
+        yield from self.lose(_lost_at(_places_of(self.state, b""), ts, message.written), message.seen)
 
     def _place_of_deleted(self, handle: Handle, make: Callable[[], int]) -> int:
         """The group whose rows are deleted; -1: it has had no row. While rows are held the group is created
@@ -366,6 +353,22 @@ class Changes:
         if reached := [ts for ts in times if ts <= until]:
             state.clock.singles["started"][place] = 1
             yield from self._lose_rows(place, [], written, seen, reached)
+
+
+def gone_of(state: StreamState, changed: Sequence[HeldChange]) -> list[Gone]:
+    """What noted changes mean to the groups that are known."""
+    known = state.groups.places()
+    return [
+        Gone(number, place, one.first, one.last, one.rewritten)
+        for number, one in enumerate(changed)
+        for place in (_places_of(state, one.table) if one.group is None else [known.get(one.group, -1)])
+        if place >= 0
+    ]
+
+
+def _places_of(state: StreamState, table: bytes) -> list[int]:
+    """The groups of a table (empty: of any table)."""
+    return state.groups.of_table(table) if table else list(state.groups.index.values())
 
 
 def _lost_at(places: Sequence[int], ts: Ints, written: int) -> Versions:

@@ -113,6 +113,13 @@ class Definition:
         return self.forced is not None or (self.clock.open_only and followed)
 
     @property
+    def heeds_arrival(self) -> bool:
+        """Whether it matters in which order rows came, or a slot cannot tell which of them a delete takes
+        out."""
+        clock = self.clock
+        return clock.shared or clock.ignore_disorder or clock.open_only or self.forced is not None
+
+    @property
     def fills_history(self) -> bool:
         """Whether rows from before the stream, or from a stop, trigger it."""
         options = self.spec.options

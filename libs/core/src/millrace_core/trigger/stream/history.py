@@ -16,12 +16,19 @@ from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
-from millrace_core.trigger.stream.changes import Changes
+from millrace_core.trigger.stream.changes import Changes, gone_of
 from millrace_core.trigger.stream.judging import Judging
-from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretches
+from millrace_core.trigger.stream.past import (
+    HeldChange,
+    Released,
+    arrivals_of,
+    hold,
+    release,
+    stretches,
+)
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
-from millrace_core.trigger.stream.versions import held_in_turns
+from millrace_core.trigger.stream.versions import held_in_turns, remaining
 from millrace_core.trigger.types import type_of
 from millrace_core.trigger.types.occurrences import HISTORY, LIVE, OPEN, Occurrence, as_arrays
 from millrace_core.wire.control import Offsets
@@ -223,18 +230,41 @@ class History:
         yield from self.telling.tell(as_arrays(found, 0), np.array([at]), seen)
 
     def _go_live(self, at: int, seen: Offsets) -> Iterator[Output]:
-        """Evaluate the held rows and apply what was noted meanwhile, in the order in which it all came."""
+        """Evaluate the held rows and apply what was noted meanwhile."""
         state = self.state
         state.life.holding = False
         changed, state.life.changed = state.life.changed, []
+        held = release(state.held, state.definition.windower.signals)
+        if state.definition.heeds_arrival:
+            yield from self._in_order(held, changed, at, seen)
+        else:
+            yield from self._at_once(held, changed, at, seen)
+        if state.waits:
+            yield from self.changes.reach(at, seen)
+
+    def _in_order(
+        self, released: Released, changed: Sequence[HeldChange], at: int, seen: Offsets
+    ) -> Iterator[Output]:
+        """Rows and changes in the order in which they came."""
         applied = 0
-        for before, held in release(state.held, state.definition.windower.signals):
+        for before, held in released:
             yield from self.changes.apply(changed[applied:before], at, seen)
             applied = before
-            for rows, written, versions in held_in_turns(state, held):
+            for rows, written, versions in held_in_turns(self.state, held):
                 yield from self._judge(rows, written, seen)
                 if len(versions.ts):
                     yield from self.changes.lose(versions, seen)
         yield from self.changes.apply(changed[applied:], at, seen)
-        if state.waits:
-            yield from self.changes.reach(at, seen)
+
+    def _at_once(
+        self, released: Released, changed: Sequence[HeldChange], at: int, seen: Offsets
+    ) -> Iterator[Output]:
+        """The rows that remain, in order of time, behind a history without what is gone: windows as of now.
+        History was read at a moment between two of the changes. Evaluated in the order of the log, the rows
+        from before that moment would meet a past that is already without what was deleted by then."""
+        rows, written, versions = remaining(self.state, released, gone_of(self.state, changed))
+        yield from self.changes.apply(changed, at, seen)
+        if len(versions.ts):
+            yield from self.changes.lose(versions, seen)
+        if len(rows.ts):
+            yield from self._judge(rows, written, seen)

@@ -4,8 +4,8 @@ past.
 A stream that fills history, or treats what was written while it was stopped, evaluates no live row before
 that: its groups must begin with the memories that the older rows leave (wire.recalc.Past). Meanwhile live
 rows are held in the slot, in order of arrival; only few come in that time. Deletes and rewritten rows that
-come meanwhile are noted, and take effect at their place among the held rows: a window that closes without a
-row that was still there would be one that never was.
+come meanwhile are noted. In the end, the rows that are left are evaluated in order of time, which gives the
+windows of that moment. Where the order of arrival counts, rows and changes take effect in that order.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -47,8 +48,13 @@ class Held:
     written: Ints
     lost: Bools
 
-    def only(self, wanted: Bools) -> Held:
+    def only(self, wanted: Bools | Ints) -> Held:
         return Held(self.rows.only(wanted), self.written[wanted], self.lost[wanted])
+
+
+Released = list[tuple[int, Held]]
+"""What was held, in order of arrival: all that came between two changes together, with the number of changes
+before it."""
 
 
 class HeldMemory(msgspec.Struct, array_like=True):
@@ -91,9 +97,37 @@ def hold(memory: Columns, rows: Arrivals, written: Ints, changes: int, lost: int
     memory.replace("rows", groups, kept)
 
 
-def release(memory: Columns, signals: Sequence[Signal]) -> list[tuple[int, Held]]:
-    """Stop holding rows. Returns all that were held: those between two changes together, in that order, with
-    the number of changes before them."""
+def joined(released: Released) -> tuple[Ints, Held]:
+    """What was held, each group's in order of arrival; and, for each row, how many changes had been noted
+    before it came. ``released`` is not empty."""
+    parts = [held for _, held in released]
+    before = np.repeat([number for number, _ in released], [len(held.written) for held in parts])
+    group = np.concatenate([held.rows.group for held in parts])
+    order = np.argsort(group, kind="stable")
+    columns = {
+        name: np.concatenate([held.rows.columns[name] for held in parts])[order]
+        for name in parts[0].rows.columns
+    }
+    ts, written, lost = (
+        np.concatenate(arrays)[order]
+        for arrays in zip(*((held.rows.ts, held.written, held.lost) for held in parts), strict=True)
+    )
+    return before[order], Held(Arrivals(group[order], ts, columns), written, lost)
+
+
+class Gone(NamedTuple):
+    """Rows in ``[first, last]`` of the group at ``place`` are gone, or have been ``rewritten``, by a change
+    before which ``before`` others had been noted."""
+
+    before: int
+    place: int
+    first: int
+    last: int
+    rewritten: bool
+
+
+def release(memory: Columns, signals: Sequence[Signal]) -> Released:
+    """Stop holding rows. Returns all that were held."""
     table = memory.lists["rows"]
     memory.lists["rows"] = take(table, np.empty(0, dtype=np.int64))
     table = take(table, np.argsort(table["changes"], kind="stable"))

@@ -25,7 +25,7 @@ from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals, Bools
 from millrace_core.trigger.rows.intake import Messages, TableRows
 from millrace_core.trigger.rows.keys import divide
 from millrace_core.trigger.stream.definition import Definition
-from millrace_core.trigger.stream.past import Held
+from millrace_core.trigger.stream.past import Gone, Held, Released, joined
 from millrace_core.trigger.stream.state import StreamState
 
 
@@ -154,6 +154,42 @@ def held_in_turns(state: StreamState, held: Held) -> Iterator[tuple[Arrivals, In
         none = np.zeros(len(gone.written), dtype=np.int64)
         versions = Versions(gone.rows.group, gone.rows.ts, none.astype(bool), gone.written, none)
         yield came.rows, came.written, versions
+
+
+def remaining(
+    state: StreamState, released: Released, gone: Sequence[Gone]
+) -> tuple[Arrivals, Ints, Versions]:
+    """What is left of rows that were held, in order of time within each group, and when each was written;
+    and the versions that may have taken older rows, which were never held, out of their groups."""
+    if not released:
+        return Arrivals(NONE, NONE), NONE, NO_VERSIONS
+    before, held = joined(released)
+    order = np.lexsort((held.rows.ts, held.rows.group))  # those of one time stay in order of arrival
+    expired = np.zeros(len(order), dtype=bool)
+    expired[~held.lost] = state.definition.clock.expired_among(state.clock, held.rows.only(~held.lost))
+    state.count("expired", int(expired.sum()))
+    held, before, expired = held.only(order), before[order], expired[order]
+    group, ts = held.rows.group, held.rows.ts
+    taken = _taken_out(group, ts, held.lost)
+    for one in gone:
+        low, high = np.searchsorted(group, (one.place, one.place + 1))
+        begin, end = low + np.searchsorted(ts[low:high], (one.first, one.last + 1))
+        taken[begin:end] |= before[begin:end] <= one.before
+    rows = held.only(~held.lost & ~taken & ~expired)
+    older = held.only(held.lost & (ts <= state.clock.singles["newest"][group]))
+    none = np.zeros(len(older.written), dtype=np.int64)
+    versions = Versions(older.rows.group, older.rows.ts, none.astype(bool), older.written, none)
+    return rows.rows, rows.written, versions
+
+
+def _taken_out(group: Ints, ts: Ints, lost: Bools) -> Bools:
+    """bool[rows], for rows by group and time, those of one time in order of arrival: what a later version of
+    the same time has taken out. ``lost``: whether it is such a version."""
+    so_far = np.cumsum(lost)
+    first = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (ts[1:] != ts[:-1])))
+    last = np.append(first[1:], len(ts)) - 1
+    found: Bools = so_far < np.repeat(so_far[last], np.diff(np.append(first, len(ts))))
+    return found
 
 
 def _came_again(passed: Passed) -> Bools:
