@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from millrace_core.model.stream import Condition
+from millrace_core.model.stream import Condition, Duration
 from millrace_core.trigger.stream.past import HeldChange
 from millrace_core.trigger.stream.state import Life
 from millrace_core.wire.operations import Delete
@@ -167,6 +167,17 @@ def test_history_is_not_as_of_before_a_delete_that_is_held(kit: Any, deployment:
         late.close_all()
         assert late.world.windows().keys() == {2, 22, 62, 63, 64, 65}
         assert 21 not in {start for start, _ in late.closed()}
+
+
+def test_a_row_that_was_too_old_when_it_came_stays_so(kit: Any, deployment: Any) -> None:
+    """It would not be, in order of time."""
+    spec = make(kit, "session", fill_history=ALL, expired_time=Duration(30, "a"))
+    some: Steps = [(10, 1, 0), (70, 1, 0), (-65, 1, 0)]
+    with tempfile.TemporaryDirectory() as folder:
+        late = Held(deployment, folder, spec, some, 9)
+        assert late.world.cluster.totals()["expired"] == 1
+        assert {start for _, kind, start, _, _ in late.live() if kind == "OPEN"} >= {30, 100}
+        assert 35 not in {start for _, _, start, _, _ in late.live()}
 
 
 def test_changes_of_a_state_that_did_not_keep_their_order_are_kept() -> None:
