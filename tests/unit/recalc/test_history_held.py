@@ -21,14 +21,21 @@ from ...conftest import examples
 from .conftest import ALL, CUT_AGAIN, make, over, same_but_empty, truth
 
 POSITIVE = msgspec.convert(over("gt", 0), Condition)
+COLUMNS = {"v": "INT", "w": "INT"}
 OLD = {2: 1, 5: 2, 20: 2}
 """What history has."""
-steps = st.lists(
-    st.tuples(st.integers(-25, 12), st.sampled_from(["delete", None, -1, 1, 1, 2, 2, 3]), st.integers(0, 8)),
-    min_size=3, max_size=12,
-)  # fmt: skip
-"""How far behind (or before) the newest row, what is written, and over how many ticks is deleted."""
 Steps = list[tuple[int, Any, int]]
+"""How far behind (or before) the newest row, what is written, and over how many ticks is deleted."""
+
+
+def steps_of(values: list[Any]) -> st.SearchStrategy[Steps]:
+    step = st.tuples(st.integers(-25, 12), st.sampled_from(values), st.integers(0, 8))
+    return st.lists(step, min_size=3, max_size=12)
+
+
+WHOLE = ["delete", None, -1, 1, 1, 2, 2, 3]
+steps = steps_of(WHOLE)
+parts = steps_of([*WHOLE, "unnamed", "unnamed"])
 
 
 class Held:
@@ -51,6 +58,10 @@ class Held:
             if value == "delete":
                 self.world.cluster.operate("c1", Delete(ts, ts + length), self.world.table)
                 self.table = {t: v for t, v in self.table.items() if not ts <= t <= ts + length}
+            elif value == "unnamed":
+                self.world.write("c1", [{"ts": ts, "w": 5}])
+                self.table.setdefault(ts, None)
+                newest = max(newest, ts)
             else:
                 self.world.write("c1", [{"ts": ts, "v": value}])
                 self.table[ts] = value
@@ -167,6 +178,29 @@ def test_history_is_not_as_of_before_a_delete_that_is_held(kit: Any, deployment:
         late.close_all()
         assert late.world.windows().keys() == {2, 22, 62, 63, 64, 65}
         assert 21 not in {start for start, _ in late.closed()}
+
+
+# a part of a row that history has, and one of a row that is held; neither says what the trigger reads
+PARTS: Steps = [(1, 2, 0), (-16, "unnamed", 0), (16, "unnamed", 0), (1, 2, 0), (5, 3, 0)]
+
+
+@pytest.mark.parametrize("name", CUT_AGAIN)
+@settings(max_examples=examples(20, cases=True))
+@given(some=parts, told=st.integers(1, 12), watermark=st.sampled_from([0, 6]), filters=st.booleans())
+@example(some=PARTS, told=9, watermark=0, filters=True)
+@example(some=PARTS, told=9, watermark=6, filters=False)
+def test_parts_of_rows_are_as_they_are_stored(
+    kit: Any, deployment: Any, name: str, some: Steps, told: int, watermark: int, filters: bool
+) -> None:
+    spec = held(kit, name, watermark, filters, False)
+    table = msgspec.structs.replace(
+        spec.source.table, columns=kit.stream(columns=COLUMNS).source.table.columns
+    )
+    spec = msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, table=table))
+    with tempfile.TemporaryDirectory() as folder:
+        late = Held(deployment, folder, spec, some, told)
+        until = late.close_all() - watermark
+        same_but_empty(name, late.world.windows(), truth(spec, left(late.table, filters), until))
 
 
 def test_a_row_that_was_too_old_when_it_came_stays_so(kit: Any, deployment: Any) -> None:

@@ -268,16 +268,12 @@ def test_a_delete_that_t_has_not_reached_waits_for_it(kit: Any) -> None:
     assert telling.told == [(REDO, 0, 16, 20)] and not state.waits
 
 
-@pytest.mark.parametrize(
-    ("ts", "holding", "unknown"), [(70, False, True), (69, False, False), (69, True, True)]
-)
+@pytest.mark.parametrize(("ts", "unknown"), [(70, True), (69, False)])
 def test_a_row_that_is_not_named_whole_is_asked_for_unless_it_has_expired(
-    kit: Any, ts: int, holding: bool, unknown: bool
+    kit: Any, ts: int, unknown: bool
 ) -> None:
-    """While rows are held nobody knows yet what the newest will be, so nothing has expired."""
     state = kept(kit, expired_time=Duration(30, "a"))
     judged(state, (0, 100))
-    state.life.holding = holding
     found, _, _ = changes(state)
     assert found._loses(0, ts, True, 100) is None
     assert state.life.unknown == ([(0, ts)] if unknown else [])

@@ -46,16 +46,19 @@ class ClockMemory(msgspec.Struct, array_like=True):
 @dataclass(slots=True)
 class Arrivals:
     """Rows in order of arrival within each group; ``group`` ascends. ``columns``: what the trigger reads.
-    ``log``: partition and offset of each row's message, if that is asked for."""
+    ``log``: partition and offset of each row's message, if that is asked for. ``partial``: bool[rows], those
+    that do not name all columns that the trigger reads, if that counts."""
 
     group: Ints
     ts: Ints
     columns: dict[str, Array] = field(default_factory=dict)
     log: Log | None = None
+    partial: Bools | None = None
 
     def only(self, wanted: Bools | Ints) -> Arrivals:
         log = None if self.log is None else (self.log[0][wanted], self.log[1][wanted])
-        return Arrivals(self.group[wanted], self.ts[wanted], take(self.columns, wanted), log)
+        partial = None if self.partial is None else self.partial[wanted]
+        return Arrivals(self.group[wanted], self.ts[wanted], take(self.columns, wanted), log, partial)
 
 
 @dataclass(slots=True)

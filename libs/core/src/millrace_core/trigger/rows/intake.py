@@ -164,7 +164,10 @@ class TableRows:
     def only(self, wanted: Bools) -> TableRows:
         """The rows that are wanted; nothing is pending."""
         signals = {signal: values[wanted] for signal, values in self.signals.items()}
-        return TableRows(self.ts[wanted], self.message[wanted], signals, self.operations, self.bad)
+        absent = {name: mask[wanted] for name, mask in self.absent.items()}
+        return TableRows(
+            self.ts[wanted], self.message[wanted], signals, self.operations, self.bad, absent=absent
+        )
 
     def partial(self, signals: Iterable[Signal]) -> Bools:
         """bool[rows]: those that do not name some column that one of the signals reads."""
@@ -242,7 +245,8 @@ def _named_as(words: Table, table: Table, absent: dict[str, Bools]) -> dict[str,
 
 
 def arrivals(rows: TableRows, group: Ints, signals: Sequence[Signal] = ()) -> tuple[Arrivals, Ints]:
-    """Rows sorted by group, in order of arrival within each, with these signals; and the message of each row.
+    """Rows sorted by group, in order of arrival within each, with these signals; and the place of each among
+    ``rows``.
 
     ``group[m]``: the group of message ``m``, -1 for messages that do not take part.
     """
@@ -250,7 +254,7 @@ def arrivals(rows: TableRows, group: Ints, signals: Sequence[Signal] = ()) -> tu
     wanted = owner >= 0
     if wanted.all() and (owner[1:] >= owner[:-1]).all():
         cells = {signal.name: rows.signals[signal] for signal in signals}
-        return Arrivals(owner, rows.ts, cells), rows.message
+        return Arrivals(owner, rows.ts, cells), np.arange(len(owner))
     # sorting messages is cheaper than sorting rows
     count = np.bincount(rows.message, minlength=len(group))
     begin = np.cumsum(count) - count
@@ -259,4 +263,4 @@ def arrivals(rows: TableRows, group: Ints, signals: Sequence[Signal] = ()) -> tu
     sizes = count[messages]
     index = np.arange(int(sizes.sum())) + np.repeat(begin[messages] - (np.cumsum(sizes) - sizes), sizes)
     cells = {signal.name: rows.signals[signal][index] for signal in signals}
-    return Arrivals(owner[index], rows.ts[index], cells), rows.message[index]
+    return Arrivals(owner[index], rows.ts[index], cells), index

@@ -248,7 +248,7 @@ class Changes:
         life, until, written = state.life, state.until.tolist(), 0
         if life.holding:
             self._hold_lost(versions)
-            versions = versions.only(versions.unnamed)
+            return
         for place, found in versions.by_group():
             written = max(written, *(at for *_, at in found))
             lost = [(ts, self._loses(place, ts, unnamed, until[place])) for ts, unnamed, _ in found]
@@ -258,10 +258,10 @@ class Changes:
             if (spans or doubtful) and state.clock.singles["started"][place]:
                 yield from self._lose_rows(place, spans, written, seen, doubtful=doubtful)
             waiting = [(ts, ts) for ts, *_ in found if ts > until[place]]
-            if waiting and state.definition.showing is not None and not life.holding:
+            if waiting and state.definition.showing is not None:
                 shown = self.judging.lose(place, waiting, as_arrays([], 0), written)
                 yield from self.telling.tell(shown, np.array([written]), seen)
-        if life.unknown and not life.holding:
+        if life.unknown:
             yield from self.reach(written, seen)
 
     def _loses(self, place: int, ts: int, unnamed: bool, until: int) -> int | None:
@@ -272,7 +272,7 @@ class Changes:
         expired = NEVER if clock.expired is None else newest - clock.expired
         if unnamed:
             self._count_unnamed(ts, expired, until)
-            life.unknown += [(id_, ts)] if life.holding or ts >= expired else []
+            life.unknown += [(id_, ts)] if ts >= expired else []
             return None
         if not clock.shared:
             self._drop_waiting(place, ts, ts)
@@ -288,11 +288,10 @@ class Changes:
         return None
 
     def _hold_lost(self, versions: Versions) -> None:
-        """What versions have taken out of their groups is held among the rows."""
-        lost = versions.only(~versions.unnamed)
-        order = np.argsort(lost.group, kind="stable")
-        rows = Arrivals(lost.group[order], lost.ts[order])
-        hold(self.state.held, rows, lost.written[order], len(self.state.life.changed), lost=1)
+        """What versions may have taken out of their groups is held among the rows."""
+        order = np.argsort(versions.group, kind="stable")
+        rows = Arrivals(versions.group[order], versions.ts[order], partial=versions.unnamed[order])
+        hold(self.state.held, rows, versions.written[order], len(self.state.life.changed), lost=True)
 
     def _drop_waiting(self, place: int, first: int, last: int) -> None:
         """Rows in ``[first, last]`` that wait for the group's T are gone."""
@@ -306,9 +305,8 @@ class Changes:
         return min((NEVER if one.start is None else one.start for one in open_), default=FAR)
 
     def _count_unnamed(self, ts: int, expired: int, until: int) -> None:
-        if not self.state.life.holding:
-            self.state.count("expired" if ts < expired else "rows_used", 1)
-            self.state.count("late_used", int(expired <= ts <= until))
+        self.state.count("expired" if ts < expired else "rows_used", 1)
+        self.state.count("late_used", int(expired <= ts <= until))
 
     def _lose_rows(
         self, place: int, spans: list[tuple[int, int]], written: int, seen: Offsets,

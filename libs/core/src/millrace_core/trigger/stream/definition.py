@@ -113,6 +113,12 @@ class Definition:
         return self.forced is not None or (self.clock.open_only and followed)
 
     @property
+    def drops_disorder(self) -> bool:
+        """Whether nothing that comes late counts, not even a delete. Where deletes do, one may take out a row
+        that waits for T, and so may a version of it."""
+        return self.clock.ignore_disorder and not self.spec.options.delete_recalc
+
+    @property
     def heeds_arrival(self) -> bool:
         """Whether it matters in which order rows came, or a slot cannot tell which of them a delete takes
         out."""

@@ -30,26 +30,32 @@ from millrace_core.wire.recalc import Part, Past
 
 class HeldRow(msgspec.Struct, array_like=True):
     """A live row that waits; ``written``: Kafka's timestamp of its message, ms. ``changes``: how many changes
-    had been noted before it came. ``lost``: 1 if only its time counts, because a version came that may have
-    taken what was there out of the group."""
+    had been noted before it came. ``flags``: LOST if only its time counts, because a version came that may
+    have taken what was there out of the group; PARTIAL if it does not name all columns that the trigger
+    reads.
+    """
 
     ts: int
     written: int
     changes: int = 0
-    lost: int = 0
+    flags: int = 0
+
+
+LOST, PARTIAL = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What came between two changes, in order of arrival within each group; ``written``, ``lost``: of each
-    row, as in :class:`HeldRow`."""
+    """What came between two changes, in order of arrival within each group; ``written``, ``lost``,
+    ``partial``: of each row, as in :class:`HeldRow`."""
 
     rows: Arrivals
     written: Ints
     lost: Bools
+    partial: Bools
 
     def only(self, wanted: Bools | Ints) -> Held:
-        return Held(self.rows.only(wanted), self.written[wanted], self.lost[wanted])
+        return Held(self.rows.only(wanted), self.written[wanted], self.lost[wanted], self.partial[wanted])
 
 
 Released = list[tuple[int, Held]]
@@ -82,14 +88,17 @@ def stretches(since: Offsets, ends: Offsets) -> dict[int, tuple[int, int]]:
     return {partition: span for partition, span in found.items() if span[0] < span[1]}
 
 
-def hold(memory: Columns, rows: Arrivals, written: Ints, changes: int, lost: int = 0) -> None:
+def hold(memory: Columns, rows: Arrivals, written: Ints, changes: int, *, lost: bool = False) -> None:
     """Keep rows, after those that their groups already hold; ``changes``: how many changes are noted;
-    ``lost``: as in :class:`HeldRow`, of all of them, which then need no columns."""
+    ``lost``: all of them are LOST (see :class:`HeldRow`), and then need no columns."""
     groups = np.unique(rows.group)
     table = memory.lists["rows"]
     mine = np.isin(table[OWNER], groups)
     noted = np.full(len(rows.ts), changes, dtype=np.int64)
-    own = {"ts": rows.ts, "written": written, "changes": noted, "lost": np.full_like(noted, lost)}
+    flags = np.full_like(noted, LOST if lost else 0)
+    if rows.partial is not None:
+        flags += PARTIAL * rows.partial
+    own = {"ts": rows.ts, "written": written, "changes": noted, "flags": flags}
     fresh: dict[str, Array] = {OWNER: rows.group, **own, **rows.columns}
     if lost:
         fresh |= dict.fromkeys(table.keys() - fresh.keys(), np.full(len(noted), None))
@@ -108,11 +117,9 @@ def joined(released: Released) -> tuple[Ints, Held]:
         name: np.concatenate([held.rows.columns[name] for held in parts])[order]
         for name in parts[0].rows.columns
     }
-    ts, written, lost = (
-        np.concatenate(arrays)[order]
-        for arrays in zip(*((held.rows.ts, held.written, held.lost) for held in parts), strict=True)
-    )
-    return before[order], Held(Arrivals(group[order], ts, columns), written, lost)
+    own = ((held.rows.ts, held.written, held.lost, held.partial) for held in parts)
+    ts, *more = (np.concatenate(arrays)[order] for arrays in zip(*own, strict=True))
+    return before[order], Held(Arrivals(group[order], ts, columns), *more)
 
 
 class Gone(NamedTuple):
@@ -136,8 +143,9 @@ def release(memory: Columns, signals: Sequence[Signal]) -> Released:
     for begin, end in pairwise(bounds):
         some = {name: values[begin:end] for name, values in table.items()}
         columns = {signal.name: typed(signal, some[signal.name]) for signal in signals}
+        lost, partial = (some["flags"] & flag != 0 for flag in (LOST, PARTIAL))
         rows = Arrivals(some[OWNER], some["ts"], columns)
-        released.append((int(some["changes"][0]), Held(rows, some["written"], some["lost"] != 0)))
+        released.append((int(some["changes"][0]), Held(rows, some["written"], lost, partial)))
     return released
 
 

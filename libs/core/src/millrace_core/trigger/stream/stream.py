@@ -92,8 +92,11 @@ class Stream(StreamInSlot):
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
     ) -> Iterator[Output]:
         """Evaluate rows of the stream's tables here, or send them on to their groups' slots."""
-        arrived, message = arrivals(rows, group, self.definition.windower.signals)
+        arrived, place = arrivals(rows, group, self.definition.windower.signals)
+        message = rows.message[place]
         written = messages.timestamp[message]
+        if self.life.holding and rows.absent and not self.definition.drops_disorder:
+            arrived.partial = rows.partial(self.definition.signals)[place]
         if self.definition.drops_late:
             arrived.log = messages.partition[message], messages.offset[message]
         if self.definition.home:

@@ -15,7 +15,7 @@ time of such a row is sent on, and the group's slot knows whether it is late.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -145,22 +145,23 @@ def _turns_of(group: Ints, takes: Bools) -> Ints:
 def held_in_turns(state: StreamState, held: Held) -> Iterator[tuple[Arrivals, Ints, Versions]]:
     """Rows that were held, when each was written, and what versions that came behind these took out of their
     groups: each group's in the order in which they came. As many turns as their batches would have had."""
-    if held.lost.any():
-        # what is newer than all that its group had when it came has taken nothing out
-        held = held.only(~held.lost | _rewrites(state, held.rows.ts, held.rows.group, ~held.lost))
+    if held.lost.any() or held.partial.any():
+        # what is newer than all that its group had when it came has rewritten nothing
+        rewrites = _rewrites(state, held.rows.ts, held.rows.group, ~held.lost)
+        known = ~held.lost | rewrites
+        held = replace(held, lost=held.lost | (held.partial & rewrites)).only(known)
     turn = _turns_of(held.rows.group, held.lost)
     for number in range(int(turn.max(initial=-1)) + 1):
         came, gone = held.only((turn == number) & ~held.lost), held.only((turn == number) & held.lost)
-        none = np.zeros(len(gone.written), dtype=np.int64)
-        versions = Versions(gone.rows.group, gone.rows.ts, none.astype(bool), gone.written, none)
-        yield came.rows, came.written, versions
+        yield came.rows, came.written, _versions_of(gone)
 
 
 def remaining(
     state: StreamState, released: Released, gone: Sequence[Gone]
 ) -> tuple[Arrivals, Ints, Versions]:
     """What is left of rows that were held, in order of time within each group, and when each was written;
-    and the versions that may have taken older rows, which were never held, out of their groups."""
+    and the times at which only the stored rows know what their groups have now. Those of late rows are among
+    them: evaluated one after the other, they would cut windows that no moment had."""
     if not released:
         return Arrivals(NONE, NONE), NONE, NO_VERSIONS
     before, held = joined(released)
@@ -168,18 +169,25 @@ def remaining(
     expired = np.zeros(len(order), dtype=bool)
     expired[~held.lost] = state.definition.clock.expired_among(state.clock, held.rows.only(~held.lost))
     state.count("expired", int(expired.sum()))
-    held, before, expired = held.only(order), before[order], expired[order]
-    group, ts = held.rows.group, held.rows.ts
-    taken = _taken_out(group, ts, held.lost)
+    held, before = held.only(order), before[order]
+    group, ts, left_out = held.rows.group, held.rows.ts, held.lost & ~held.partial
+    taken = _taken_out(group, ts, left_out) | expired[order]
     for one in gone:
         low, high = np.searchsorted(group, (one.place, one.place + 1))
         begin, end = low + np.searchsorted(ts[low:high], (one.first, one.last + 1))
         taken[begin:end] |= before[begin:end] <= one.before
-    rows = held.only(~held.lost & ~taken & ~expired)
-    older = held.only(held.lost & (ts <= state.clock.singles["newest"][group]))
-    none = np.zeros(len(older.written), dtype=np.int64)
-    versions = Versions(older.rows.group, older.rows.ts, none.astype(bool), older.written, none)
-    return rows.rows, rows.written, versions
+    older = ts <= state.clock.singles["newest"][group]
+    late = (ts <= state.until[group]) & (state.clock.singles["started"][group] > 0)
+    again = np.append(False, (group[1:] == group[:-1]) & (ts[1:] == ts[:-1]))
+    unknown = ~left_out & ~taken & (late | (held.partial & (older | again)))
+    rows = held.only(~held.lost & ~taken & ~unknown)
+    told = replace(held, partial=unknown).only(unknown | (left_out & older))
+    return rows.rows, rows.written, _versions_of(told)
+
+
+def _versions_of(held: Held) -> Versions:
+    none = np.zeros(len(held.written), dtype=np.int64)
+    return Versions(held.rows.group, held.rows.ts, held.partial, held.written, none)
 
 
 def _taken_out(group: Ints, ts: Ints, lost: Bools) -> Bools:
@@ -286,15 +294,12 @@ def _passing(
         state.count("filtered", int((~passed & (owner >= 0)).sum()))
     else:
         doubtful = (~passed | unnamed) & (owner >= 0)
-        # even where late rows are dropped, one that waits for T may be deleted if deletes count; so a rewrite
-        # may take it out as well
-        late_only = definition.clock.ignore_disorder and not definition.spec.options.delete_recalc
-        if not definition.home or late_only:
+        if not definition.home or definition.drops_disorder:
             doubtful[:] = False
+        elif state.life.holding:
+            doubtful &= ~passed  # what its group has is not known before history has been told
         elif doubtful.any():
-            rewriting = _rewrites(state, rows.ts, owner, passed)
-            # what a group has is not known before history has been told
-            doubtful &= rewriting | (~passed & ~unnamed) if state.life.holding else rewriting
+            doubtful &= _rewrites(state, rows.ts, owner, passed)
         state.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
     if passed.all() and not doubtful.any():
         return rows, NO_VERSIONS
