@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from calc_svc.loops.flusher import Flusher
@@ -180,6 +181,30 @@ def test_files_that_are_put_together_go_after_a_while(
     stored.delta.vacuum(time.monotonic() + delta.KEEP_SECONDS + 1)
     assert len(list(stored.delta.path.glob("*.parquet"))) == 1
     assert sorted(ts for _, ts in running.rows()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_the_log_forgets_files_that_are_gone(
+    running: Running, monkeypatch: pytest.MonkeyPatch, older: bool
+) -> None:
+    """They would be in every checkpoint for a week. ``older``: the table is from before this was so."""
+    monkeypatch.setattr(delta, "COMPACT_FILES", 2)
+    stored = running.store.table(METERS)
+    monkeypatch.setattr(stored.delta, "_keep_seconds", 0.0)
+    with monkeypatch.context() as patched:
+        if older:
+            patched.setattr(stored.delta, "_properties", lambda: {"delta.checkpointInterval": "20"})
+        running.send("m1", row(0))
+        running.wait()
+        stored.flush()
+    for ts in range(1, 40):
+        running.send("m1", row(ts))
+        running.wait()
+        stored.flush()
+        stored.maintain()
+    last = max(stored.delta.path.glob("_delta_log/*.checkpoint.parquet"))
+    assert len(pl.read_parquet(last).filter(pl.col("remove").is_not_null())) < 5
+    assert sorted(ts for _, ts in running.rows()) == list(range(40))
 
 
 def test_files_that_the_table_does_not_have_any_more_go_though_none_are_put_together(

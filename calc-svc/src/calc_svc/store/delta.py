@@ -153,7 +153,7 @@ class DeltaRows:
         for other files of the table (:meth:`reached`)."""
         opened = self.open()
         before = -1 if opened is None else opened.version()
-        delta = self._with_columns(opened or self._create())
+        delta = self._evolved(opened or self._create())
         if flush.deletions:
             delta.delete(" OR ".join(self._range(names[d.child], d.first, d.last) for d in flush.deletions))
         numbers = {_app(partition): offset for partition, offset in positions.items()} | dict(said or {})
@@ -193,12 +193,23 @@ class DeltaRows:
 
     def _create(self) -> DeltaTable:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        kept = f"interval {math.ceil(self._keep_seconds)} seconds"
-        configuration = {"delta.logRetentionDuration": kept, "delta.checkpointInterval": "20"}
-        return DeltaTable.create(str(self.path), self.schema, configuration=configuration)
+        return DeltaTable.create(str(self.path), self.schema, configuration=dict(self._properties()))
 
-    def _with_columns(self, delta: DeltaTable) -> DeltaTable:
-        """Add columns that are newer than the files (such as the place): they are NULL in the files' rows."""
+    def _properties(self) -> Mapping[str, str]:
+        """Without the second one, every checkpoint of the log names each file that went in the last week."""
+        kept = f"interval {math.ceil(self._keep_seconds)} seconds"
+        return {
+            "delta.logRetentionDuration": kept,
+            "delta.deletedFileRetentionDuration": kept,
+            "delta.checkpointInterval": "20",
+        }
+
+    def _evolved(self, delta: DeltaTable) -> DeltaTable:
+        """Add columns that are newer than the files (such as the place), which are NULL in the files' rows;
+        and set properties that are not as they should be."""
+        properties = self._properties()
+        if not properties.items() <= delta.metadata().configuration.items():
+            delta.alter.set_table_properties(dict(properties))
         there = {field.name for field in delta.schema().fields}
         new = [field for field in self.schema if field.name not in there]
         if new:

@@ -44,6 +44,8 @@ SETTINGS: dict[str, object] = {
     "offsets.topic.num.partitions": 4,
     # commits come dozens of times a second: compacted every megabyte, not every hundred
     "offsets.topic.segment.bytes": _MB,
+    # a lone controller has nobody to tell that it is there: by default it writes that down twice a second
+    "metadata.max.idle.interval.ms": 0,
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 1,
