@@ -72,10 +72,12 @@ fuzz: venv ## random property tests, 1,000 examples each: make fuzz SECONDS=600 
 
 # The JVMs of tests live for a minute or two: the optimising compiler would take more time than it saves.
 test: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)
-test: java lint jars ## all tests: check, integration, the whole stack, conformance cases
+test: PROFILE := $(or $(PROFILE),test)
+test: java lint jars ## all tests: check, integration, the whole stack, conformance cases (PROFILE=full: five times the examples)
 	@failed=0; \
-	$(FAST) --hypothesis-profile=full || failed=1; \
-	$(PY) -m pytest -m "java or stack" --hypothesis-profile=full --durations=10 tests || failed=1; \
+	$(FAST) --hypothesis-profile=$(PROFILE) || failed=1; \
+	$(PY) -m tests.fuzz --seconds 30 --seed 1 || failed=1; \
+	$(PY) -m pytest -m "java or stack" --hypothesis-profile=$(PROFILE) --durations=40 tests || failed=1; \
 	exit $$failed
 
 conformance: java venv jars ## run conformance cases: make conformance CASES="file-or-folder …"

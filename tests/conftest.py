@@ -1,8 +1,8 @@
-"""How thorough property tests are: ``pytest --hypothesis-profile=check`` (``make check``), ``full``
-(``make test``, and where none is named), or ``fuzz`` (``make fuzz``, decision 0042).
+"""How thorough property tests are: ``pytest --hypothesis-profile=check`` (``make check``), ``test``
+(``make test``), ``full`` (where none is named), or ``fuzz`` (``make fuzz``, decision 0042).
 
-The first two try the same examples each time, so that what fails failed by what was changed; what is new is
-looked for by the third."""
+All but the last try the same examples each time, so that what fails failed by what was changed; what is new
+is looked for by the last."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ FULL = 100
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SAME = settings(UNTIMED, derandomize=True, database=None)
 settings.register_profile("full", SAME, max_examples=FULL)
+settings.register_profile("test", SAME, max_examples=20)
 settings.register_profile("check", SAME, max_examples=5)
 # where CI is set Hypothesis would derandomise what says nothing of it
 RANDOM = settings(UNTIMED, derandomize=False)

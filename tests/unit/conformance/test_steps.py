@@ -14,6 +14,7 @@ from millrace_conformance.report import lines
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "SETTLE_SECONDS", 0.3)
     monkeypatch.setattr(steps, "RUNNING_SECONDS", 0.5)
+    monkeypatch.setattr(steps, "FIRST_PAUSE", 0.1)
 
 
 EXPECT = """

@@ -21,6 +21,8 @@ from millrace_conformance.values import Answer
 RUNNING_SECONDS = 60.0
 RUNNING = {"tdengine-legacy": "ready"}
 """What a dialect calls the state of a running stream, if not Running."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 2.0
+"""Seconds between two looks. Eight cases at a time keep both cores busy, so each look delays them all."""
 SETTLE_SECONDS = 2.0  # how long after the last expected event one too many may still come
 
 
@@ -94,13 +96,13 @@ async def _until(seconds: float, attempt: Attempt) -> None:
     """Tries until there is nothing to complain about; raises the last complaint when time is up."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
-    pause = 0.1
+    pause = FIRST_PAUSE
     while (failed := await attempt()) is not None:
         left = deadline - clock()
         if left <= 0:
             raise failed
         await asyncio.sleep(min(pause, left))
-        pause = min(pause * 1.5, 1.0)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 async def _must_succeed(play: Play, text: str, login: Login | None = None) -> Answer:
