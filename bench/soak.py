@@ -9,9 +9,9 @@ of it should be flat after the first ten minutes (in a short run: after its firs
 them, the mean of the second half is compared with that of the first.
 
 Judged are three things: the disk; the resident memory of all processes but Java's (``memory``); and of Java's
-the heap in use behind a garbage collection (``heap``: the least of the last collections, as their logs tell).
-Java's resident memory (``java``) is shown and not judged: a JVM fills its heap up to ``-Xmx`` before it takes
-the trouble to collect what is old, so it grows for an hour though nothing is kept.
+the objects in use behind a full garbage collection, which is asked for once a minute (``heap``, by the JDK's
+``jcmd``). Java's resident memory (``java``) is shown and not judged: a JVM fills its heap up to ``-Xmx``
+before it takes the trouble to collect what is old, so it grows for an hour though nothing is kept.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ import argparse
 import json
 import os
 import re
-import tempfile
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bench import report
 from bench.feed import Feed
 from bench.goals import Figure
-from bench.stage import Stage, environment, family, say, stage
+from bench.stage import BenchError, Stage, environment, family, say, stage
 from millrace.stack import NAMES
 from millrace_core.wire.topics import wal_topic
 
@@ -51,12 +53,13 @@ FIGURES = (
 )
 KINDS = ("disk", "memory", "heap")
 """What is judged."""
-COLLECTIONS, LOG_TAIL = 10, 16_384
-AFTER = re.compile(rb"Pause (?!Remark|Cleanup).*?\d+M->(\d+)M\(\d+M\)")
-"""A collection in a log of Java's: what is in use behind it."""
+HEAP_SECONDS = 60.0
+"""Between two full collections: each stops a JVM for some tenths of a second."""
+TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.MULTILINE)
+"""The last line of what ``jcmd`` says of the objects in use: how many there are, and their bytes."""
 Look = dict[str, int]
-"""Bytes by part: ``disk/…`` of a folder, ``memory/…`` of a service without its JVM, ``java/…`` of its JVM,
-``heap/…`` of a JVM's log."""
+"""Bytes by part: ``disk/…`` of a folder, ``memory/…`` of a service without its JVMs, ``java/…`` of its JVMs,
+``heap/…`` in use in these."""
 
 
 def statements() -> list[str]:
@@ -78,25 +81,20 @@ def statements() -> list[str]:
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """The growth of each of KINDS, and ``looks``: seconds and bytes by part, over time."""
-    with tempfile.TemporaryDirectory(prefix="millrace-soak-") as folder:
-        options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -Xlog:gc:file={folder}/gc-%p.log".strip()
-        with environment({"JAVA_TOOL_OPTIONS": options}):
-            return _measure(given, Path(folder))
-
-
-def _measure(given: argparse.Namespace, logs: Path) -> dict[str, Any]:
     minutes = 2.0 if given.quick else given.minutes
     looks: list[tuple[float, Look]] = []
     with environment(SETTINGS), stage("soak", statements()) as one:
         feed, topic, began = Feed(one.broker), wal_topic(DB, "meters"), time.monotonic()
-        sent, next_look = 0, 0.0
+        sent, next_look, next_heap, heap = 0, 0.0, 0.0, Look()
         while (now := time.monotonic() - began) < minutes * 60:
             while sent < now * given.rate:
                 _send(feed, topic, sent // PER_MESSAGE)
                 sent += PER_MESSAGE
             feed.serve()
             if now >= next_look:
-                looks.append((round(now, 1), look(one, logs)))
+                if now >= next_heap:
+                    heap, next_heap = heaps(one), now + HEAP_SECONDS
+                looks.append((round(now, 1), look(one) | heap))
                 next_look = now + LOOK_SECONDS
                 say(_line(looks[-1]))
             time.sleep(0.05)
@@ -111,8 +109,8 @@ def _send(feed: Feed, topic: str, number: int) -> None:
     feed.write(topic, f"d{number % TABLES}", json.dumps(rows).encode())
 
 
-def look(one: Stage, logs: Path) -> Look:
-    """What everything takes now. ``logs``: where the JVMs write of their collections."""
+def look(one: Stage) -> Look:
+    """What everything takes now, but for the heaps."""
     data = one.stack.settings.data_dir
     found = {f"disk/{path.name}": used(path) for path in sorted(data.iterdir())}
     for name in NAMES:
@@ -120,17 +118,39 @@ def look(one: Stage, logs: Path) -> Look:
         for part in family(one.process(name)):
             kind = "java" if part.name() == "java" else "memory"
             found[f"{kind}/{name}"] += part.memory_info().rss
-    for log in sorted(logs.glob("gc-*.log")):
-        found[f"heap/{log.stem}"] = live_heap(log)
     return found
 
 
-def live_heap(log: Path) -> int:
-    """Bytes in use behind the collection, of the last ones, that left the least; 0 before the first."""
-    with log.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
-        left = [int(found) for found in AFTER.findall(file.read())]
-    return min(left[-COLLECTIONS:], default=0) << 20
+def heaps(one: Stage) -> Look:
+    """What is in use of the heaps of each service, behind a full collection."""
+    return {f"heap/{name}": sum(map(in_use, _jvms(one.process(name)))) for name in NAMES}
+
+
+def _jvms(process: psutil.Process) -> list[psutil.Process]:
+    return [part for part in family(process) if part.name() == "java"]
+
+
+def in_use(jvm: psutil.Process) -> int:
+    """Bytes of the objects that a JVM uses, behind a full collection; 0 if it has ended meanwhile.
+
+    :raises BenchError: if there is no ``jcmd`` beside its ``java``.
+    """
+    try:
+        jcmd = Path(jvm.exe()).with_name("jcmd")
+    except psutil.NoSuchProcess:
+        return 0
+    if not jcmd.exists():
+        raise BenchError(f"the heaps are measured by {jcmd}, which does not exist: a JDK is needed")
+    said = subprocess.run(
+        [jcmd, str(jvm.pid), "GC.class_histogram"], capture_output=True, text=True, check=False
+    )
+    return bytes_of(said.stdout)
+
+
+def bytes_of(histogram: str) -> int:
+    """The bytes of all objects in a histogram of ``jcmd``'s; 0 if there is none."""
+    found = TOTAL.search(histogram)
+    return int(found[1]) if found else 0
 
 
 def used(path: Path) -> int:

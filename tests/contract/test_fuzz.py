@@ -13,7 +13,9 @@ from ..fuzz import command, main, shuffled
 TEST = "tests/unit/timeline/test_timeline.py::test_convert"
 
 
-@pytest.mark.parametrize(("profile", "same", "most"), [("check", True, 5), ("test", True, 20), ("full", True, 100)])
+@pytest.mark.parametrize(
+    ("profile", "same", "most"), [("check", True, 5), ("test", True, 20), ("full", True, 100)]
+)
 def test_tests_that_guard_a_change_try_the_same_examples(profile: str, same: bool, most: int) -> None:
     found = settings.get_profile(profile)
     assert (found.derandomize, found.max_examples) == (same, most)
