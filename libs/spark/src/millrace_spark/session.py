@@ -10,6 +10,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from millrace_spark.class_archive import ClassArchive, home_of_java, known_by, make_later
+from millrace_spark.java_objects import free_at_once
 from millrace_spark.place import SparkSettings
 
 COMMON: dict[str, str] = {
@@ -53,6 +54,7 @@ def start_spark(
     """Start the only session of this process. ``threads``: how many compute where Spark is local; ``heap``:
     the heap of its JVM, as Spark writes sizes; ``conf`` and ``jars``: see :func:`spark_conf`; ``workers``:
     environment of Python workers, and of this process."""
+    free_at_once()
     # the JVM forks the workers, which inherit these
     os.environ |= {**workers, "PYSPARK_PYTHON": settings.executor_python}
     os.environ.setdefault("SPARK_LOCAL_IP", settings.spark_driver_bind_address)
