@@ -76,7 +76,6 @@ test: PROFILE := $(or $(PROFILE),test)
 test: java lint jars ## all tests: check, integration, the whole stack, conformance cases (PROFILE=full: five times the examples)
 	@failed=0; \
 	$(FAST) --hypothesis-profile=$(PROFILE) || failed=1; \
-	$(PY) -m tests.fuzz --seconds 30 --seed 1 || failed=1; \
 	$(PY) -m pytest -m "java or stack" --hypothesis-profile=$(PROFILE) --durations=40 tests || failed=1; \
 	exit $$failed
 
