@@ -340,7 +340,8 @@ class DeltaRows:
         delta = self.open()
         if delta is None:
             return
-        dead = delta.vacuum(0, dry_run=True, enforce_retention_duration=False)
+        # by what is in the folder: the log may have forgotten that a file went, and a crash that it came
+        dead = delta.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
         self._dead = {path: self._dead.get(path, now) for path in dead}
         for path in [path for path, since in self._dead.items() if now - since >= self._keep_seconds]:
             (self.path / unquote(path)).unlink(missing_ok=True)
