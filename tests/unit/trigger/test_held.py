@@ -21,7 +21,7 @@ def test_a_part_of_a_row_counts_as_one_where_it_comes_behind_what_its_group_had(
     ts = np.array([4, 6, 9, 9], dtype=np.int64)
     zero = np.zeros(4, dtype=np.int64)
     partial, lost = np.array([True, True, False, True]), np.zeros(4, dtype=bool)
-    held = Held(Arrivals(zero, ts), zero, lost, partial)
+    held = Held(Arrivals(zero, ts), zero, zero, lost, partial)
     turns = [
         (rows.ts.tolist(), versions.ts.tolist(), versions.unnamed.all())
         for rows, _, versions in held_in_turns(state, held)
@@ -35,9 +35,9 @@ def test_what_remains_is_in_order_of_time_and_without_what_is_gone(kit: Any) -> 
     ts = np.array([9, 4, 7, 1, 8, 7], dtype=np.int64)
     zero, no = np.zeros(6, dtype=np.int64), np.zeros(6, dtype=bool)
     lost = np.array([False, False, False, False, False, True])
-    held = Held(Arrivals(zero, ts), zero, lost, no)
+    held = Held(Arrivals(zero, ts), zero, zero + 1, lost, no)
     gone = [Gone(1, 0, 8, 8, False), Gone(0, 0, 9, 9, False)]
-    rows, _, versions = remaining(state, [(1, held)], gone)
+    rows, _, versions = remaining(state, held, gone)
     # T is 2, so 1 is late; 7 has been left out, 8 deleted; 9 came behind its delete
     assert rows.ts.tolist() == [4, 9]
     assert (versions.ts.tolist(), versions.unnamed.tolist()) == ([1], [True])

@@ -193,9 +193,9 @@ class DeltaRows:
 
     def _create(self) -> DeltaTable:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return DeltaTable.create(str(self.path), self.schema, configuration=dict(self._properties()))
+        return DeltaTable.create(str(self.path), self.schema, configuration=self._properties())
 
-    def _properties(self) -> Mapping[str, str]:
+    def _properties(self) -> dict[str, str]:
         """Without the second one, every checkpoint of the log names each file that went in the last week."""
         kept = f"interval {math.ceil(self._keep_seconds)} seconds"
         return {
@@ -209,7 +209,7 @@ class DeltaRows:
         and set properties that are not as they should be."""
         properties = self._properties()
         if not properties.items() <= delta.metadata().configuration.items():
-            delta.alter.set_table_properties(dict(properties))
+            delta.alter.set_table_properties(properties)
         there = {field.name for field in delta.schema().fields}
         new = [field for field in self.schema if field.name not in there]
         if new:

@@ -19,9 +19,10 @@ from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.stream.changes import Changes, gone_of
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.past import (
+    Held,
     HeldChange,
-    Released,
     arrivals_of,
+    between_changes,
     hold,
     release,
     stretches,
@@ -243,11 +244,11 @@ class History:
             yield from self.changes.reach(at, seen)
 
     def _in_order(
-        self, released: Released, changed: Sequence[HeldChange], at: int, seen: Offsets
+        self, released: Held, changed: Sequence[HeldChange], at: int, seen: Offsets
     ) -> Iterator[Output]:
         """Rows and changes in the order in which they came."""
         applied = 0
-        for before, held in released:
+        for before, held in between_changes(released):
             yield from self.changes.apply(changed[applied:before], at, seen)
             applied = before
             for rows, written, versions in held_in_turns(self.state, held):
@@ -257,7 +258,7 @@ class History:
         yield from self.changes.apply(changed[applied:], at, seen)
 
     def _at_once(
-        self, released: Released, changed: Sequence[HeldChange], at: int, seen: Offsets
+        self, released: Held, changed: Sequence[HeldChange], at: int, seen: Offsets
     ) -> Iterator[Output]:
         """The rows that remain, in order of time, behind a history without what is gone: windows as of now.
         History was read at a moment between two of the changes. Evaluated in the order of the log, the rows

@@ -46,21 +46,20 @@ LOST, PARTIAL = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What came between two changes, in order of arrival within each group; ``written``, ``lost``,
-    ``partial``: of each row, as in :class:`HeldRow`."""
+    """Rows that were held, in order of arrival within each group; ``written``, ``changes``, ``lost``,
+    ``partial``: of each, as in :class:`HeldRow`."""
 
     rows: Arrivals
     written: Ints
+    changes: Ints
     lost: Bools
     partial: Bools
 
     def only(self, wanted: Bools | Ints) -> Held:
-        return Held(self.rows.only(wanted), self.written[wanted], self.lost[wanted], self.partial[wanted])
-
-
-Released = list[tuple[int, Held]]
-"""What was held, in order of arrival: all that came between two changes together, with the number of changes
-before it."""
+        return Held(
+            self.rows.only(wanted), self.written[wanted], self.changes[wanted], self.lost[wanted],
+            self.partial[wanted],
+        )  # fmt: skip
 
 
 class HeldMemory(msgspec.Struct, array_like=True):
@@ -106,22 +105,6 @@ def hold(memory: Columns, rows: Arrivals, written: Ints, changes: int, *, lost: 
     memory.replace("rows", groups, kept)
 
 
-def joined(released: Released) -> tuple[Ints, Held]:
-    """What was held, each group's in order of arrival; and, for each row, how many changes had been noted
-    before it came. ``released`` is not empty."""
-    parts = [held for _, held in released]
-    before = np.repeat([number for number, _ in released], [len(held.written) for held in parts])
-    group = np.concatenate([held.rows.group for held in parts])
-    order = np.argsort(group, kind="stable")
-    columns = {
-        name: np.concatenate([held.rows.columns[name] for held in parts])[order]
-        for name in parts[0].rows.columns
-    }
-    own = ((held.rows.ts, held.written, held.lost, held.partial) for held in parts)
-    ts, *more = (np.concatenate(arrays)[order] for arrays in zip(*own, strict=True))
-    return before[order], Held(Arrivals(group[order], ts, columns), *more)
-
-
 class Gone(NamedTuple):
     """Rows in ``[first, last]`` of the group at ``place`` are gone, or have been ``rewritten``, by a change
     before which ``before`` others had been noted."""
@@ -133,20 +116,23 @@ class Gone(NamedTuple):
     rewritten: bool
 
 
-def release(memory: Columns, signals: Sequence[Signal]) -> Released:
+def release(memory: Columns, signals: Sequence[Signal]) -> Held:
     """Stop holding rows. Returns all that were held."""
     table = memory.lists["rows"]
     memory.lists["rows"] = take(table, np.empty(0, dtype=np.int64))
-    table = take(table, np.argsort(table["changes"], kind="stable"))
-    bounds = [*starts_of(table["changes"]).tolist(), len(table["ts"])]
-    released = []
+    columns = {signal.name: typed(signal, table[signal.name]) for signal in signals}
+    lost, partial = (table["flags"] & flag != 0 for flag in (LOST, PARTIAL))
+    return Held(
+        Arrivals(table[OWNER], table["ts"], columns), table["written"], table["changes"], lost, partial
+    )
+
+
+def between_changes(held: Held) -> Iterator[tuple[int, Held]]:
+    """What came between two changes together, in that order, with the number of changes before it."""
+    held = held.only(np.argsort(held.changes, kind="stable"))
+    bounds = [*starts_of(held.changes).tolist(), len(held.changes)]
     for begin, end in pairwise(bounds):
-        some = {name: values[begin:end] for name, values in table.items()}
-        columns = {signal.name: typed(signal, some[signal.name]) for signal in signals}
-        lost, partial = (some["flags"] & flag != 0 for flag in (LOST, PARTIAL))
-        rows = Arrivals(some[OWNER], some["ts"], columns)
-        released.append((int(some["changes"][0]), Held(rows, some["written"], lost, partial)))
-    return released
+        yield int(held.changes[begin]), held.only(np.arange(begin, end))
 
 
 def arrivals_of(

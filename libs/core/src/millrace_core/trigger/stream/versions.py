@@ -25,7 +25,7 @@ from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals, Bools
 from millrace_core.trigger.rows.intake import Messages, TableRows
 from millrace_core.trigger.rows.keys import divide
 from millrace_core.trigger.stream.definition import Definition
-from millrace_core.trigger.stream.past import Gone, Held, Released, joined
+from millrace_core.trigger.stream.past import Gone, Held
 from millrace_core.trigger.stream.state import StreamState
 
 
@@ -156,29 +156,25 @@ def held_in_turns(state: StreamState, held: Held) -> Iterator[tuple[Arrivals, In
         yield came.rows, came.written, _versions_of(gone)
 
 
-def remaining(
-    state: StreamState, released: Released, gone: Sequence[Gone]
-) -> tuple[Arrivals, Ints, Versions]:
+def remaining(state: StreamState, held: Held, gone: Sequence[Gone]) -> tuple[Arrivals, Ints, Versions]:
     """What is left of rows that were held, in order of time within each group, and when each was written;
     and the times at which only the stored rows know what their groups have now. Those of late rows are among
     them: evaluated one after the other, they would cut windows that no moment had."""
-    if not released:
-        return Arrivals(NONE, NONE), NONE, NO_VERSIONS
-    before, held = joined(released)
     order = np.lexsort((held.rows.ts, held.rows.group))  # those of one time stay in order of arrival
     expired = np.zeros(len(order), dtype=bool)
     expired[~held.lost] = state.definition.clock.expired_among(state.clock, held.rows.only(~held.lost))
     state.count("expired", int(expired.sum()))
-    held, before = held.only(order), before[order]
+    held = held.only(order)
     group, ts, left_out = held.rows.group, held.rows.ts, held.lost & ~held.partial
     taken = _taken_out(group, ts, left_out) | expired[order]
     for one in gone:
         low, high = np.searchsorted(group, (one.place, one.place + 1))
         begin, end = low + np.searchsorted(ts[low:high], (one.first, one.last + 1))
-        taken[begin:end] |= before[begin:end] <= one.before
+        taken[begin:end] |= held.changes[begin:end] <= one.before
     older = ts <= state.clock.singles["newest"][group]
     late = (ts <= state.until[group]) & (state.clock.singles["started"][group] > 0)
-    again = np.append(False, (group[1:] == group[:-1]) & (ts[1:] == ts[:-1]))
+    again = np.ones(len(ts), dtype=bool)
+    again[starts_of(group, ts)] = False
     unknown = ~left_out & ~taken & (late | (held.partial & (older | again)))
     rows = held.only(~held.lost & ~taken & ~unknown)
     told = replace(held, partial=unknown).only(unknown | (left_out & older))
@@ -194,9 +190,9 @@ def _taken_out(group: Ints, ts: Ints, lost: Bools) -> Bools:
     """bool[rows], for rows by group and time, those of one time in order of arrival: what a later version of
     the same time has taken out. ``lost``: whether it is such a version."""
     so_far = np.cumsum(lost)
-    first = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (ts[1:] != ts[:-1])))
-    last = np.append(first[1:], len(ts)) - 1
-    found: Bools = so_far < np.repeat(so_far[last], np.diff(np.append(first, len(ts))))
+    first = starts_of(group, ts)
+    size = np.diff(np.append(first, len(ts)))
+    found: Bools = so_far < np.repeat(so_far[first + size - 1], size)
     return found
 
 
