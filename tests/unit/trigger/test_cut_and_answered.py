@@ -98,15 +98,15 @@ def hold_against_definition(
     clocked.grow(1)
     memory.grow(1)
     far = [(50 if place in (0, 4) else 1, value, True) for place, value in enumerate(LAST[name])]
-    batch, newest = list[tuple[int, int, Any]](), 0
+    batch, newest, came = list[tuple[int, int, Any]](), 0, False
     for place, (forward, value, cut) in enumerate([*steps, *far]):
         ts = newest + forward
         if isinstance(value, Deleted):
-            if not batch and place:
+            if not batch and came:
                 last = min(ts + value.length, newest - watermark)
                 listener.hear(delete(listener, memory, ts, last), newest - watermark)
             continue
-        newest = max(newest, ts)
+        newest, came = max(newest, ts) if came else ts, True
         batch.append((0, ts, value))
         listener.table[ts] = value
         if cut or place >= len(steps) - 1:
@@ -155,3 +155,9 @@ FOUND: list[tuple[str, int, Steps]] = [
 def test_rows_that_were_found_to_differ(name: str, true_for: int, steps: Steps, late: bool) -> None:
     for extend, most in ((0, 100), (1, 1), (1, 100), (2, 1)):
         hold_against_definition(name, (true_for, extend, True), most, 0, [*steps, (1, 1, True)], late)
+
+
+def test_the_first_row_alone_says_where_time_stands() -> None:
+    """A row that waits for the watermark is the table's, not yet a window's: its DELETE takes it out of both."""
+    steps: Steps = [(0, Deleted(0), False), (-2, 1, True), (-2, Deleted(0), False)]
+    hold_against_definition("state", (0, 0, True), 1, 2, steps, late=False)
