@@ -76,6 +76,7 @@ test: PROFILE := $(or $(PROFILE),test)
 test: java lint jars ## all tests: check, integration, the whole stack, conformance cases (PROFILE=full: five times the examples)
 	@failed=0; \
 	$(FAST) --hypothesis-profile=$(PROFILE) || failed=1; \
+	$(PY) -m tests.fuzz --seconds 20 --seed 1 tests/unit/wire tests/unit/timeline || failed=1; \
 	$(PY) -m pytest -m "java or stack" --hypothesis-profile=$(PROFILE) --durations=40 tests || failed=1; \
 	exit $$failed
 

@@ -14,6 +14,8 @@ from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from tests.slow import sample
 
 # Read when NumPy is loaded: threads that wait for each other over a dozen numbers took most of the CPU.
@@ -30,6 +32,16 @@ def pytest_runtestloop() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     gc.enable()
+
+
+def pytest_sessionstart() -> None:
+    """Hypothesis draws from the constants of every module that is loaded, so any change of the code, and
+    any choice of tests, would change the examples of all of them. Where they are to stay the same, it has
+    none to draw from."""
+    if settings().derandomize:
+        assert callable(providers._get_local_constants), "this version of Hypothesis names it otherwise"
+        none = Constants()
+        providers._get_local_constants = lambda: none
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

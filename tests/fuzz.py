@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import os
 import random
 import subprocess
@@ -23,11 +24,12 @@ import pytest
 
 ALL = "hypothesis and not java and not stack"
 NOTHING_RAN = 5
+UNTIL = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fuzz")
-    group.addoption("--fuzz-until", type=float, default=None, help="begin no test after this time (Unix, s)")
+    group.addoption("--fuzz-seconds", type=float, default=None, help="begin no test after that long")
     group.addoption("--fuzz-seed", type=int, default=0, help="makes the order of the tests")
 
 
@@ -42,10 +44,16 @@ def shuffled(seed: int, name: str) -> bytes:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """The time begins once the tests are collected: on a busy machine that alone takes a minute."""
+    seconds: float | None = session.config.getoption("--fuzz-seconds")
+    session.config.stash[UNTIL] = math.inf if seconds is None else time.monotonic() + seconds
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Passes over what is left when the time is up."""
-    until: float | None = item.config.getoption("--fuzz-until")
-    return True if until is not None and time.time() >= until else None
+    return True if time.monotonic() >= item.config.stash[UNTIL] else None
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -58,12 +66,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"again: make fuzz SEED={seed} TESTS='{name}'")
 
 
-def command(seed: int, until: float, processes: int, tests: Sequence[str]) -> list[str]:
+def command(seed: int, seconds: float, processes: int, tests: Sequence[str]) -> list[str]:
     """What runs one round."""
     return [
         sys.executable, "-m", "pytest", "-q", "-p", "tests.fuzz", "-m", ALL, "-n", str(processes),
         "--hypothesis-profile=fuzz", f"--hypothesis-seed={seed}", f"--fuzz-seed={seed}",
-        f"--fuzz-until={until}", *(tests or ["tests"]),
+        f"--fuzz-seconds={seconds}", *(tests or ["tests"]),
     ]  # fmt: skip
 
 
@@ -75,13 +83,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("tests", nargs="*")
     chosen = parser.parse_args(arguments)
-    until = time.time() + chosen.seconds
+    until = time.monotonic() + chosen.seconds
     seed: int = random.randrange(10**6) if chosen.seed is None else chosen.seed
     while True:
-        code = subprocess.run(command(seed, until, chosen.processes, chosen.tests), check=False).returncode
-        if code == NOTHING_RAN and time.time() >= until:
+        seconds = until - time.monotonic()
+        code = subprocess.run(command(seed, seconds, chosen.processes, chosen.tests), check=False).returncode
+        if code == NOTHING_RAN and time.monotonic() >= until:
             return 0
-        if code or chosen.seed is not None or time.time() >= until:
+        if code or chosen.seed is not None or time.monotonic() >= until:
             return code
         seed += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,24 @@ def test_it_stands_back_while_it_is_told(one: Deployment) -> None:
     assert not rows_evaluated(one)
     one.evaluator.stands_back = False
     read_all(one)
+
+
+def test_micro_batches_begin_at_once_when_the_reader_stands_back(one: Deployment) -> None:
+    waits = threading.Thread(target=one.ahead.wait_until_it_stands_back, args=(600, threading.Event()))
+    waits.start()
+    one.write("a", 1)
+    read_all(one)
+    assert waits.is_alive()
+    one.evaluator.stands_back = True
+    waits.join(60)
+    assert not waits.is_alive()
+
+
+def test_micro_batches_do_not_wait_for_longer_nor_for_a_stop(one: Deployment) -> None:
+    one.ahead.wait_until_it_stands_back(0.1, threading.Event())
+    stopped = threading.Event()
+    stopped.set()
+    one.ahead.wait_until_it_stands_back(600, stopped)
 
 
 def test_a_topic_that_is_made_later_is_read(one: Deployment, kit: Any, monkeypatch: Any) -> None:

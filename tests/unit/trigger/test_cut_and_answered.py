@@ -158,6 +158,6 @@ def test_rows_that_were_found_to_differ(name: str, true_for: int, steps: Steps, 
 
 
 def test_the_first_row_alone_says_where_time_stands() -> None:
-    """A row that waits for the watermark is the table's, not yet a window's: its DELETE takes it out of both."""
+    """Before the watermark has reached it, no window has it, and no DELETE is told of it."""
     steps: Steps = [(0, Deleted(0), False), (-2, 1, True), (-2, Deleted(0), False)]
     hold_against_definition("state", (0, 0, True), 1, 2, steps, late=False)

@@ -30,6 +30,9 @@ WAIT = 0.5
 """Seconds that a step waits for messages."""
 MOST = 20_000
 """The most messages of one batch: with a long backlog, many messages share the fixed cost of a batch."""
+GATHER, ENOUGH = 0.01, 50
+"""After a step that read fewer than ENOUGH messages, the next one is GATHER seconds later: a batch of one
+message costs little less than one of ten. A message that comes after a pause is evaluated at once."""
 PATIENCE = 10.0
 """Seconds after which a message that waits for rows takes effect without them."""
 LOOK_AGAIN = 1.0
@@ -39,9 +42,12 @@ LOOK_AGAIN = 1.0
 class Ahead:
     """A work of :class:`millrace_service.Life`."""
 
-    def __init__(self, log: Log, evaluator: Evaluator, traces: RowTraces | None = None) -> None:
+    def __init__(
+        self, log: Log, evaluator: Evaluator, traces: RowTraces | None = None, gather: float = GATHER
+    ) -> None:
         self.name, self.stopping = "reader", threading.Event()
         self._log, self._evaluator, self._traces = log, evaluator, traces or RowTraces()
+        self._gather = gather
         self._reader: Reader | None = None
         self._version = -1
         self._waiting = Waiting()
@@ -62,11 +68,23 @@ class Ahead:
             self._reader.close()
             self._reader = None
 
+    @property
+    def stands_back(self) -> bool:
+        """Whether it leaves everything to the micro-batches, for now."""
+        return self._evaluator.stands_back or self._evaluator.far_ahead
+
+    def wait_until_it_stands_back(self, seconds: float, stopping: threading.Event) -> None:
+        """Return once the micro-batches have something to do, at the latest after so many seconds."""
+        until = time.monotonic() + seconds
+        while not self.stands_back and time.monotonic() < until:
+            if stopping.wait(0.1):
+                return
+
     def step(self) -> None:
         """Evaluate what is there; if there is nothing, what comes first within :data:`WAIT`."""
         assert self._reader is not None, "begin comes first"
         evaluator = self._evaluator
-        if evaluator.stands_back or evaluator.far_ahead:
+        if self.stands_back:
             with evaluator.lock:
                 evaluator.lock.wait(WAIT)
             return
@@ -82,6 +100,8 @@ class Ahead:
         if time.monotonic() > self._looked + LOOK_AGAIN:
             self._looked = time.monotonic()
             evaluator.follow_topics()
+        if 0 < sum(map(len, stretches)) < ENOUGH and not self._waiting:
+            self.stopping.wait(self._gather)
 
     def _follow(self) -> None:
         """Read from the evaluator's positions on. Messages that were waiting here come again.

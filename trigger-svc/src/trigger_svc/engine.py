@@ -27,6 +27,8 @@ from trigger_svc.spark.session import start_session
 from trigger_svc.traces import RowTraces
 from trigger_svc.usable import Usable
 
+SPARK_AFTER = 10.0
+"""The most seconds from the reader's start to Spark's."""
 RESTART_WINDOW = 600.0
 LARGE_SECONDS = 600.0
 """Seconds that a batch which went to workers may run before it counts as stalled."""
@@ -133,7 +135,10 @@ class Engine:
         collect_seldom()
         for life in self._beside:
             life.start()
-        if self._session is None:
+        if self._session is None and self._ahead is not None:
+            # when everything starts at once, results wait for calc-svc's Spark, and this one takes its cores
+            self._ahead.wait_until_it_stands_back(SPARK_AFTER, self.stopping)
+        if self._session is None and not self.stopping.is_set():
             self._session = start_session(self._settings)
             collect_seldom()  # Spark's modules, too
 

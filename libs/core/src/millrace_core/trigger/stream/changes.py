@@ -102,10 +102,10 @@ class Changes:
         for place in _places_of(self.state, table):
             yield from self.delete_in(place, span, written, seen)
 
-    def apply(self, changed: Sequence[HeldChange], written: int, seen: Offsets) -> Iterator[Output]:
-        """History has been told: what was noted meanwhile takes effect."""
+    def apply(self, gone: Sequence[Gone], written: int, seen: Offsets) -> Iterator[Output]:
+        """History has been told: what was noted meanwhile (``gone_of``) takes effect."""
         # what came several times takes effect once
-        for place, first, last, rewritten in dict.fromkeys(one[1:] for one in gone_of(self.state, changed)):
+        for place, first, last, rewritten in dict.fromkeys(one[1:] for one in gone):
             if rewritten:
                 yield from self.lose(_lost_at([place], np.array([first]), written), seen)
             else:

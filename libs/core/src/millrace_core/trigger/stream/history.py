@@ -249,13 +249,13 @@ class History:
         """Rows and changes in the order in which they came."""
         applied = 0
         for before, held in between_changes(released):
-            yield from self.changes.apply(changed[applied:before], at, seen)
+            yield from self.changes.apply(gone_of(self.state, changed[applied:before]), at, seen)
             applied = before
             for rows, written, versions in held_in_turns(self.state, held):
                 yield from self._judge(rows, written, seen)
                 if len(versions.ts):
                     yield from self.changes.lose(versions, seen)
-        yield from self.changes.apply(changed[applied:], at, seen)
+        yield from self.changes.apply(gone_of(self.state, changed[applied:]), at, seen)
 
     def _at_once(
         self, released: Held, changed: Sequence[HeldChange], at: int, seen: Offsets
@@ -263,8 +263,9 @@ class History:
         """The rows that remain, in order of time, behind a history without what is gone: windows as of now.
         History was read at a moment between two of the changes. Evaluated in the order of the log, the rows
         from before that moment would meet a past that is already without what was deleted by then."""
-        rows, written, versions = remaining(self.state, released, gone_of(self.state, changed))
-        yield from self.changes.apply(changed, at, seen)
+        gone = gone_of(self.state, changed)
+        rows, written, versions = remaining(self.state, released, gone)
+        yield from self.changes.apply(gone, at, seen)
         if len(versions.ts):
             yield from self.changes.lose(versions, seen)
         if len(rows.ts):
