@@ -19,7 +19,6 @@ from millrace_service import configure_logs, load_settings, serve, turn_of, wait
 def main() -> int:
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc", settings.log_level)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     # what Spark refuses is told to whoever asked, so it need not be logged
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     token = settings.token

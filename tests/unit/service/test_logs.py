@@ -37,3 +37,12 @@ def test_lines_are_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1]["part"] == 1
     assert "ValueError: broken" in lines[2]["exception"]
     assert all(line["service"] == "calc-svc" and line["time"].endswith("Z") for line in lines)
+
+
+def test_libraries_do_not_log_each_request(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("calc-svc", "INFO")
+    for name in ("httpx", "py4j", "py4j.clientserver"):
+        logging.getLogger(name).info("a request")
+        logging.getLogger(name).warning("a fault of %s", name)
+    lines = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["a fault of httpx", "a fault of py4j", "a fault of py4j.clientserver"]

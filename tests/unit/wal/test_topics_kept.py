@@ -25,8 +25,9 @@ def test_a_topic_that_is_there_is_cut_like_a_new_one(kept: int) -> None:
     assert str(segment_ms(kept)) == _new_topic(Topic("t", "key", "value", kept_ms=kept)).config["segment.ms"]
 
 
-def test_what_is_kept_for_ever_is_cut_by_size_alone() -> None:
-    assert "segment.ms" not in _new_topic(Topic("t", "key", "value", kept_ms=-1)).config
+def test_what_is_kept_for_ever_is_cut_by_size_and_by_the_week() -> None:
+    config = _new_topic(Topic("t", "key", "value", kept_ms=-1)).config
+    assert int(config["segment.ms"]) == 7 * 24 * 60 * MINUTE, "not the broker's ten minutes"
 
 
 def test_what_is_compacted_is_compacted_soon() -> None:

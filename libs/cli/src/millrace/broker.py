@@ -42,8 +42,10 @@ SETTINGS: dict[str, object] = {
     "num.partitions": 1,
     "offsets.topic.replication.factor": 1,
     "offsets.topic.num.partitions": 4,
-    # commits come dozens of times a second: compacted every megabyte, not every hundred
+    # commits come dozens of times a second: compacted every megabyte, not every hundred, and every ten
+    # minutes (our topics say themselves how long a segment lasts)
     "offsets.topic.segment.bytes": _MB,
+    "log.roll.ms": 600_000,
     # a lone controller has nobody to tell that it is there: by default it writes that down twice a second
     "metadata.max.idle.interval.ms": 0,
     "transaction.state.log.replication.factor": 1,

@@ -9,6 +9,9 @@ from typing import Any, cast
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
+TALKATIVE = ("httpx", "py4j")
+"""Libraries that log each request, and each call of Java, as information: their warnings are enough."""
+
 
 def configure_logs(service: str, level: str) -> FilteringBoundLogger:
     """Route structlog and the standard library's logging to stderr; returns the service's logger.
@@ -42,6 +45,8 @@ def configure_logs(service: str, level: str) -> FilteringBoundLogger:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    for library in TALKATIVE:
+        logging.getLogger(library).setLevel(max(root.level, logging.WARNING))
     return cast(FilteringBoundLogger, structlog.get_logger(service))
 
 

@@ -366,7 +366,6 @@ def _new_topic(topic: Topic) -> NewTopic:
     else:
         config |= {"cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
         kept = topic.retention_ms if topic.retention_ms > 0 else topic.kept_ms
-        if kept >= 0:
-            config["segment.ms"] = str(trim.segment_ms(kept))
+        config["segment.ms"] = str(trim.segment_ms(kept))
     # -1: the broker's own replication factor
     return NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=-1, config=config)

@@ -25,6 +25,7 @@ from millrace_wal.kafka.errors import MISSING, kafka_error
 _ANSWER = 10.0
 """Seconds that the broker may take."""
 LEAST_SEGMENT_MS, MOST_SEGMENT_MS = 300_000, 6 * 3_600_000
+NEVER_TRIMMED_MS = 7 * 24 * 3_600_000
 SEGMENTS = 4
 """A topic is kept in about this many segments, however slowly it grows: each takes two memory maps."""
 _NOTHING = MISSING | {KafkaError.GROUP_ID_NOT_FOUND}
@@ -60,7 +61,9 @@ def cut_for(admin: AdminClient, kept: Mapping[str, int]) -> None:
 
 
 def segment_ms(kept: int) -> int:
-    """How long a segment lasts at most (ms) if records are trimmed after so long (ms)."""
+    """How long a segment lasts at most (ms) if records are trimmed after so long (ms; -1: never)."""
+    if kept < 0:
+        return NEVER_TRIMMED_MS
     return max(LEAST_SEGMENT_MS, min(kept // SEGMENTS, MOST_SEGMENT_MS))
 
 
