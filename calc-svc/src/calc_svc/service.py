@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -39,6 +40,9 @@ from millrace_core.wire.registrations import OutputWanted
 from millrace_service import Health, Life, Lives, collect_seldom, instant, start_tracing
 from millrace_wal import KafkaLog, Message
 
+TRIGGERS_FIRST = 10.0
+"""The most seconds for which what can wait is put off after a start, while triggers wait: after a crash of
+everything the cores are better used for results."""
 PLANS_AT_ONCE = 4
 """How many users' statements are planned side by side; one user has three at most."""
 
@@ -99,7 +103,12 @@ class CalcService:
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
         self._starting = Start(
-            self._engine, self._consumer.loaded, self._begin_queries, self._begin, self._warm
+            self._engine,
+            self._consumer.loaded,
+            self._begin,
+            self._loop.waits,
+            self._begin_queries,
+            self._warm,
         )
         self._starter = Life(self._starting, self._logger)
 
@@ -122,7 +131,7 @@ class CalcService:
 
     def _begin_queries(self) -> None:
         """Start the process for users' queries. It takes a core for seconds, so it must not start while this
-        process's Spark does."""
+        process's Spark does, nor while triggers wait for that."""
         self._lives.start(self._users)
 
     def _begin(self) -> None:
@@ -198,30 +207,35 @@ class Warms(Protocol):
 
 class Start:
     """Starts Spark while the catalog is being read, has the others begin once both are done, and warms Spark
-    up beside them, so that nothing has to wait for the warm-up. A work of :class:`millrace_service.Life` that
-    ends when it is done."""
+    up beside them, so that nothing has to wait for the warm-up. Triggers that wait go first. A work of
+    :class:`millrace_service.Life` that ends when it is done."""
 
     def __init__(
-        self, engine: Warms, loaded: threading.Event, started: Callable[[], None], begin: Callable[[], None],
-        warm: Callable[[], None],
+        self, engine: Warms, loaded: threading.Event, begin: Callable[[], None], waits: Callable[[], str],
+        before: Callable[[], None], warm: Callable[[], None],
     ) -> None:  # fmt: skip
-        """``started``: called once Spark is there; ``begin``: once the catalog is there, too; ``warm``: once
-        Spark is warm."""
+        """``begin``: called once Spark and the catalog are there; ``waits``: which triggers wait to be
+        calculated, in words; ``before``: called before Spark is warmed up; ``warm``: once it is warm."""
         self.name, self.stopping = "starter", threading.Event()
-        self._engine, self._loaded = engine, loaded
-        self._started, self._begin, self._warm = started, begin, warm
+        self._engine, self._loaded, self._waits = engine, loaded, waits
+        self._begin, self._before, self._warm = begin, before, warm
 
     def begin(self) -> None:
         """There is nothing to open."""
 
     def step(self) -> None:
         self._engine.start()
-        self._started()
         while not (self._loaded.wait(0.1) or self.stopping.is_set()):
             pass
         if self.stopping.is_set():
             return
         self._begin()
+        until = time.monotonic() + TRIGGERS_FIRST
+        while self._waits() and time.monotonic() < until and not self.stopping.wait(0.1):
+            pass
+        if self.stopping.is_set():
+            return
+        self._before()
         self._engine.warm_up()
         self._warm()
         self.stopping.set()

@@ -16,8 +16,10 @@ class Home:
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.loaded, self.began = threading.Event(), threading.Event()
+        self.waiting: list[str] = []
+        """What each look at what waits finds; behind them nothing waits."""
         told = partial(partial, self.seen.append)
-        self.work = Start(self, self.loaded, told("there"), self._begin, told("warm"))
+        self.work = Start(self, self.loaded, self._begin, self._waits, told("queries"), told("warm"))
 
     def start(self) -> None:
         self.seen.append("spark")
@@ -29,23 +31,44 @@ class Home:
         self.seen.append("begin")
         self.began.set()
 
+    def _waits(self) -> str:
+        self.seen.append("look")
+        return self.waiting.pop() if self.waiting else ""
+
 
 def test_triggers_are_calculated_before_all_is_warm() -> None:
     home = Home()
     home.loaded.set()
     home.work.step()
-    assert home.seen == ["spark", "there", "begin", "warm up", "warm"]
+    assert home.seen == ["spark", "begin", "look", "queries", "warm up", "warm"]
     assert home.work.stopping.is_set()
+
+
+def test_triggers_that_wait_have_the_cores_first() -> None:
+    home = Home()
+    home.loaded.set()
+    home.waiting = ["triggers", "no partition"]
+    home.work.step()
+    assert home.seen == ["spark", "begin", "look", "look", "look", "queries", "warm up", "warm"]
+
+
+def test_users_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calc_svc.service.TRIGGERS_FIRST", 0.05)
+    home = Home()
+    home.loaded.set()
+    home.waiting = ["triggers"] * 1_000
+    home.work.step()
+    assert home.seen[-3:] == ["queries", "warm up", "warm"] and len(home.waiting) > 900
 
 
 def test_nothing_begins_before_the_catalog_is_read() -> None:
     home = Home()
     thread = threading.Thread(target=home.work.step)
     thread.start()
-    assert not home.began.wait(0.2) and home.seen == ["spark", "there"]
+    assert not home.began.wait(0.2) and home.seen == ["spark"]
     home.loaded.set()
     thread.join()
-    assert home.seen[2:] == ["begin", "warm up", "warm"]
+    assert home.seen[1:] == ["begin", "look", "queries", "warm up", "warm"]
 
 
 @pytest.mark.parametrize("loaded", [False, True])
@@ -55,4 +78,4 @@ def test_what_is_to_stop_does_not_begin(loaded: bool) -> None:
     if loaded:
         home.loaded.set()
     home.work.step()
-    assert home.seen == ["spark", "there"]
+    assert home.seen == ["spark"]

@@ -27,7 +27,7 @@ from trigger_svc.spark.session import start_session
 from trigger_svc.traces import RowTraces
 from trigger_svc.usable import Usable
 
-SPARK_AFTER = 10.0
+SPARK_AFTER = 20.0
 """The most seconds from the reader's start to Spark's."""
 RESTART_WINDOW = 600.0
 LARGE_SECONDS = 600.0

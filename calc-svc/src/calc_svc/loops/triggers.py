@@ -129,6 +129,16 @@ class TriggerLoop:
         ends = self._log.end_offsets(topics.TRIGGERS.name)
         return (own, at, working), behind(topics.TRIGGERS.name, ends, at)
 
+    def waits(self) -> str:
+        """In words: what is not calculated yet, or why that is not known."""
+        if not self._done:
+            return "the first round is under way"
+        try:
+            _, found = self.look()
+        except MillraceError as error:
+            return str(error)
+        return found
+
     def _own_now(self, assigned: set[tuple[str, int]]) -> bool:
         """Learn what waits in partitions that were another instance's, or were this one's before it began
         anew. The topic ``status`` says so, up to its present end. False when stopped before that was read."""
