@@ -39,7 +39,7 @@ class Deployment:
         self.flaky = FlakyLog(self.log)
         self.settings = TriggerSettings(data_dir=folder, slots=SLOTS)
         self.evaluator = self._evaluator()
-        self.ahead = Ahead(self.flaky, self.evaluator, gather=0)
+        self.ahead = Ahead(self.flaky, self.evaluator)
         self._begun = False
 
     def _evaluator(self) -> Evaluator:
@@ -132,7 +132,7 @@ class Deployment:
         if self._begun:
             self.ahead.end()
         self.evaluator = self._evaluator()
-        self.ahead, self._begun = Ahead(self.flaky, self.evaluator, gather=0), False
+        self.ahead, self._begun = Ahead(self.flaky, self.evaluator), False
 
     def finish(self) -> None:
         """All that there is, regrouped rows of regrouped rows too, is evaluated."""

@@ -40,7 +40,7 @@ def tracing(tmp_path: Path) -> tuple[Tracing, Spans]:
 def deployed(folder: Path, kit: Any, tracing: Tracing, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     monkeypatch.setattr("trigger_svc.ahead.WAIT", 0.0)
     found = Deployment(folder, kit)
-    found.ahead = Ahead(found.flaky, found.evaluator, RowTraces(tracing, SLOTS), gather=0)
+    found.ahead = Ahead(found.flaky, found.evaluator, RowTraces(tracing, SLOTS))
     return found
 
 

@@ -30,9 +30,6 @@ WAIT = 0.5
 """Seconds that a step waits for messages."""
 MOST = 20_000
 """The most messages of one batch: with a long backlog, many messages share the fixed cost of a batch."""
-GATHER, ENOUGH = 0.01, 50
-"""After a step that read fewer than ENOUGH messages, the next one is GATHER seconds later: a batch of one
-message costs little less than one of ten. A message that comes after a pause is evaluated at once."""
 PATIENCE = 10.0
 """Seconds after which a message that waits for rows takes effect without them."""
 LOOK_AGAIN = 1.0
@@ -42,12 +39,9 @@ LOOK_AGAIN = 1.0
 class Ahead:
     """A work of :class:`millrace_service.Life`."""
 
-    def __init__(
-        self, log: Log, evaluator: Evaluator, traces: RowTraces | None = None, gather: float = GATHER
-    ) -> None:
+    def __init__(self, log: Log, evaluator: Evaluator, traces: RowTraces | None = None) -> None:
         self.name, self.stopping = "reader", threading.Event()
         self._log, self._evaluator, self._traces = log, evaluator, traces or RowTraces()
-        self._gather = gather
         self._reader: Reader | None = None
         self._version = -1
         self._waiting = Waiting()
@@ -100,8 +94,6 @@ class Ahead:
         if time.monotonic() > self._looked + LOOK_AGAIN:
             self._looked = time.monotonic()
             evaluator.follow_topics()
-        if 0 < sum(map(len, stretches)) < ENOUGH and not self._waiting:
-            self.stopping.wait(self._gather)
 
     def _follow(self) -> None:
         """Read from the evaluator's positions on. Messages that were waiting here come again.
