@@ -17,7 +17,7 @@ from millrace_core.trigger.stream import emission, essence
 from millrace_core.trigger.stream.changes import Changes
 from millrace_core.trigger.stream.history import History
 from millrace_core.trigger.stream.judging import Judging
-from millrace_core.trigger.stream.past import HeldChange
+from millrace_core.trigger.stream.past import Gone, HeldChange
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import Life, StreamState
 from millrace_core.trigger.stream.telling import Telling
@@ -111,11 +111,11 @@ class Changed:
 
     def __init__(self, judging: Judged) -> None:
         self.judging = judging
-        self.applied: list[tuple[int, list[HeldChange]]] = []
+        self.applied: list[tuple[int, list[Gone]]] = []
 
-    def apply(self, changed: Any, written: int, seen: Any) -> Iterator[Any]:
-        if changed:
-            self.applied.append((len(self.judging.judged), list(changed)))
+    def apply(self, gone: Any, written: int, seen: Any) -> Iterator[Any]:
+        if gone:
+            self.applied.append((len(self.judging.judged), list(gone)))
         yield from ()
 
     def reach(self, written: int, seen: Any) -> Iterator[Any]:
@@ -319,21 +319,24 @@ def test_live_rows_are_held_until_history_has_been_told(kit: Any, in_order: bool
     assert [asked[0] for asked in telling.asked] == ["HISTORY"] and len(found.take_outgoing()) == 1
     list(found.take(*arrived((0, 50)), {}))
     assert judging.judged == [] and state.life.holding
-    state.life.changed.append(gone := HeldChange(0, 7, 9))
+    state.life.changed.append(HeldChange(0, 7, 9))
     list(found.take(*arrived((0, 60)), {}))
-    state.life.changed.append(more := HeldChange(0, 60, 70))
+    state.life.changed.append(HeldChange(0, 60, 70))
     list(found.take(*arrived((0, 70), (0, 55)), {}))
     past = Past(Group(0, (0,), "c0"), [1, 2], {}, 2)
     list(found.take_past(Handover(1, 0, 0, [past]), 9, {}))
     assert judging.judged == [([1, 2], HISTORY, False)]
     list(found.take_past(Handover(1, 0, 0, [past], done=True), 9, {}))
     assert judging.judged[1] == ([], HISTORY, False) and not state.life.holding
+    applied = [
+        (behind, [(one.place, one.first, one.last) for one in gone]) for behind, gone in changed.applied
+    ]
     if in_order:
         assert [rows for rows, *_ in judging.judged[2:]] == [[50], [60], [70, 55]]
-        assert changed.applied == [(3, [gone]), (4, [more])]
+        assert applied == [(3, [(0, 7, 9)]), (4, [(0, 60, 70)])]
     else:
         assert judging.judged[2:] == [([50, 55, 70], LIVE, True)]
-        assert changed.applied == [(2, [gone, more])]
+        assert applied == [(2, [(0, 7, 9), (0, 60, 70)])]
 
 
 def test_a_handover_of_an_epoch_that_has_passed_is_passed_over(kit: Any) -> None:
