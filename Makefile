@@ -77,8 +77,7 @@ test: java lint jars ## all tests: check, integration, the whole stack, conforma
 	@failed=0; \
 	$(FAST) --hypothesis-profile=$(PROFILE) || failed=1; \
 	$(PY) -m tests.fuzz --seconds 20 --seed 1 tests/unit/wire tests/unit/timeline || failed=1; \
-	$(PY) -m pytest -n 2 --dist loadfile -m "java and not stack" --hypothesis-profile=$(PROFILE) --durations=30 tests/integration || failed=1; \
-	$(PY) -m pytest -m stack --hypothesis-profile=$(PROFILE) --durations=30 tests/integration || failed=1; \
+	$(PY) -m pytest -m "java or stack" --hypothesis-profile=$(PROFILE) --durations=40 tests/integration || failed=1; \
 	exit $$failed
 
 conformance: java venv jars ## run conformance cases: make conformance CASES="file-or-folder …"

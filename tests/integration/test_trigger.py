@@ -27,6 +27,7 @@ from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.operations import Register, encode_operation
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
+from trigger_svc.ledger.cuts import Cut, Cuts
 
 pytestmark = pytest.mark.java
 SHOWN = {"Authorization": "Bearer a-token-of-these-tests"}
@@ -281,6 +282,27 @@ def test_a_worker_that_dies_costs_nothing(client: Client, service: Service) -> N
             if "pyspark.daemon" in " ".join(child.cmdline()):
                 child.kill()
     client.write(table, "c", 23)
+    client.write(table, "c", 34)
+    assert windows(client.events(spec, 3)) == {(("c",), 0, 1), (("c",), 10, 1), (("c",), 20, 1)}
+
+
+def test_a_large_batch_that_a_kill_interrupted_is_done_again(client: Client, service: Service) -> None:
+    """Even if not all partitions of its topic have rows in it."""
+    table = client.table("large")
+    spec = client.define(table)
+    client.write(table, "c", 1, 12)
+    assert len(client.events(spec, 1)) == 1
+    service.kill()
+    client.write(table, "c", 23)
+    topic = wal_topic("d", "large")
+    every = client.log.end_offsets(topic)
+    ends = {partition: end for partition, end in every.items() if end}
+    assert len(ends) == 1 < len(every)
+    cuts = Cuts(service.folder / "trigger" / "slots")
+    cuts.begin(cuts.last)
+    cuts.add(Cut({topic: ends}, large=True))
+    cuts.close()
+    service.start()
     client.write(table, "c", 34)
     assert windows(client.events(spec, 3)) == {(("c",), 0, 1), (("c",), 10, 1), (("c",), 20, 1)}
 

@@ -214,8 +214,7 @@ class Batches:
         slots = settings.slots
 
         def run(starts: Positions, before: Generation, number: int) -> None:
-            mine = {topic: starts.get(topic, {}) for topic in ends}
-            found = messages_between(session, settings, mine, ends) if unread is None else unread
+            found = messages_between(session, settings, starts, ends) if unread is None else unread
             with compiled(session):
                 (
                     in_slots(found.filter(~F.col("topic").isin(list(INNER))), slots)

@@ -86,9 +86,14 @@ def messages_between(
     starts: Mapping[str, Mapping[int, int]],
     ends: Mapping[str, Mapping[int, int]],
 ) -> DataFrame:
-    """The messages (columns of INPUT) between these offsets, of the same topics and partitions."""
+    """The messages (columns of INPUT) from the starts to the ends, of the topics and partitions that the ends
+    name. A partition without a start begins at 0."""
     told = {
-        "startingOffsets": starts,
+        # Spark refuses partitions that have no end
+        "startingOffsets": {
+            topic: {partition: starts.get(topic, {}).get(partition, 0) for partition in offsets}
+            for topic, offsets in ends.items()
+        },
         "endingOffsets": ends,
         "assign": {topic: sorted(offsets) for topic, offsets in ends.items()},
     }
