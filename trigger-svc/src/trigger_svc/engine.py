@@ -23,7 +23,7 @@ from trigger_svc.evaluator import Evaluator
 from trigger_svc.reporter import Reporter
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.query import start_query
-from trigger_svc.spark.session import start_session
+from trigger_svc.spark.session import require_jars, start_session
 from trigger_svc.traces import RowTraces
 from trigger_svc.usable import Usable
 
@@ -127,6 +127,7 @@ class Engine:
         return len(use.needless - self._left_out) > self._settings.trigger_needless_topics
 
     def begin(self) -> None:
+        require_jars(self._settings)  # now, not only when Spark starts
         self._log.ensure_topics(TOPICS)
         self._usable.wait()
         if self.stopping.is_set():

@@ -53,14 +53,19 @@ CONF: dict[str, str] = {
 }
 
 
-def start_session(settings: TriggerSettings) -> SparkSession:
-    """Start Spark; :raises MillraceError: UNAVAILABLE if the connector's jars are not there."""
+def require_jars(settings: TriggerSettings) -> None:
+    """:raises MillraceError: UNAVAILABLE if the jars that Spark needs are not there."""
     if not settings.driver_jars:
         raise MillraceError(
             ErrorCode.UNAVAILABLE,
             f"the jars of Spark's Kafka connector are missing from {settings.jars_dir / 'spark'}: "
             "run `make jars`",
         )
+
+
+def start_session(settings: TriggerSettings) -> SparkSession:
+    """Start Spark; :raises MillraceError: as :func:`require_jars`."""
+    require_jars(settings)
     # the session's scratch files go under the data folder, whose disk is meant for that
     scratch = settings.data_dir.absolute() / "spark-trigger"
     own = {
