@@ -32,6 +32,7 @@ from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.loops.holding import LIVE
 from calc_svc.spark.session import Engine
+from calc_svc.spark.start import new_spark
 from millrace_core.calc.product import Product
 from millrace_core.model.stream import StreamSpec
 
@@ -64,7 +65,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     repeats, alone = (1, 40) if given.quick else (REPEATS, ALONE)
     found: dict[str, Any] = {"texts": TEXTS, "side_by_side": WAYS, **{way: {} for way in WAYS}}
     with in_process(MEMORY_ROWS, spark=False) as one:
-        one.engine = Engine(dict.fromkeys(WAYS, 2), os.cpu_count() or 2, lanes=WAYS)
+        one.engine = Engine(dict.fromkeys(WAYS, 2), new_spark(os.cpu_count() or 2), WAYS)
         try:
             one.engine.warm_up()
             _fill(one)

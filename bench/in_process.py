@@ -23,6 +23,7 @@ from bench.workload import BASE
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.spark.session import Engine
+from calc_svc.spark.start import new_spark
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.table import StoredTable
 from calc_svc.store.tables import TableStore
@@ -193,7 +194,7 @@ def in_process(memory_rows: int, spark: bool = True, memory: str = "1g") -> Iter
     root.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=root) as folder:
         catalog = CatalogView()
-        engine = Engine(LANES, os.cpu_count() or 2, memory) if spark else None
+        engine = Engine(LANES, new_spark(os.cpu_count() or 2, memory)) if spark else None
         one = InProcess(catalog, TableStore(catalog, Path(folder), memory_rows), engine)
         one.know(Database(DB))
         try:

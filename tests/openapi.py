@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 
 from millrace.processes import free_port
-from millrace_service.patience import PatientProtocol
+from millrace_service.web.patience import PatientProtocol
 
 from .conftest import examples
 

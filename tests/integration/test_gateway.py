@@ -24,7 +24,7 @@ from millrace.processes import free_port
 from millrace_core.trigger.types import registry  # noqa: F401 - records of streams are read by its types
 from millrace_core.wire import control, operations, status
 from millrace_core.wire.topics import CONTROL, STATUS
-from millrace_service.patience import CONNECTIONS
+from millrace_service.web.patience import CONNECTIONS
 from millrace_wal import KafkaLog, Message, replay
 
 pytestmark = pytest.mark.java

@@ -7,7 +7,8 @@ import sys
 from api_gateway.service import build
 from api_gateway.settings import GatewaySettings
 from millrace_core.errors import MillraceError
-from millrace_service import configure_logs, load_settings, serve
+from millrace_service import configure_logs, load_settings
+from millrace_service.web import serve
 
 
 def main() -> int:

@@ -38,7 +38,8 @@ from api_gateway.upkeep.trimming import Trimmer
 from api_gateway.watching.status_board import StatusBoard, StatusReader
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import TOPICS, wal_topic
-from millrace_service import Health, Lives, service_app
+from millrace_service import Health, Lives
+from millrace_service.web import service_app
 from millrace_wal import KafkaLog, Log
 
 ROOT = "root"

@@ -7,13 +7,14 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
-
-from calc_svc.http.app import calc_app
-from calc_svc.service import CalcService, calc_engine
 from calc_svc.settings import CalcSettings
-from millrace_service import configure_logs, load_settings, serve, turn_of, wait_for_turn
+from calc_svc.spark.start import for_streams
+from millrace_service import configure_logs, load_settings, turn_of, wait_for_turn
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 def main() -> int:
@@ -22,7 +23,14 @@ def main() -> int:
     # what Spark refuses is told to whoever asked, so it need not be logged
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     token = settings.token
-    engine, turn = calc_engine(settings), turn_of(sys.argv[1:])
+    spark = for_streams(settings)
+    spark.begin()
+    # loading the rest takes about as long as the JVM
+    from calc_svc.http.app import calc_app
+    from calc_svc.service import CalcService, calc_engine
+    from millrace_service.web import serve
+
+    engine, turn = calc_engine(spark), turn_of(sys.argv[1:])
     if turn is not None:
         engine.start()
         engine.warm_up()

@@ -38,6 +38,7 @@ from millrace_core.wire import registrations
 from millrace_core.wire.counters import RECALC
 from millrace_core.wire.registrations import OutputWanted
 from millrace_service import Health, Life, Lives, collect_seldom, instant, start_tracing
+from millrace_spark import SparkStart
 from millrace_wal import KafkaLog, Message
 
 TRIGGERS_FIRST = 10.0
@@ -47,14 +48,12 @@ PLANS_AT_ONCE = 4
 """How many users' statements are planned side by side; one user has three at most."""
 
 
-def calc_engine(settings: CalcSettings) -> Engine:
+def calc_engine(spark: SparkStart) -> Engine:
     """The service's Spark, not started yet: starting takes seconds, in which other things can be done."""
     return Engine(
-        {LIVE.pool: 2, AGAIN.pool: 1},
-        settings.calc_spark_cores, settings.calc_spark_memory,
+        {LIVE.pool: 2, AGAIN.pool: 1}, spark,
         # the pool for windows that are cut again also runs what is calculated where it is cut
-        {LIVE.pool: LIVE.side_by_side + MOST, AGAIN.pool: AGAIN.side_by_side + MOST + 1}, settings,
-        starts=False, conf={"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
+        {LIVE.pool: LIVE.side_by_side + MOST, AGAIN.pool: AGAIN.side_by_side + MOST + 1}, starts=False,
     )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from millrace_core.errors import MillraceError
-from millrace_service import collect_seldom, configure_logs, load_settings, serve
+from millrace_service import collect_seldom, configure_logs, load_settings
+from millrace_service.web import serve
 from millrace_wal import KafkaLog
 from notify_svc.app import notify_app
 from notify_svc.settings import NotifySettings

@@ -23,7 +23,8 @@ from millrace_core.notice.message import compose
 from millrace_core.notice.position import Positions
 from millrace_core.timeline.precision import milliseconds
 from millrace_core.wire.topics import NOTIFICATIONS
-from millrace_service import Health, Life, Lives, service_app, start_tracing
+from millrace_service import Health, Life, Lives, start_tracing
+from millrace_service.web import service_app
 from millrace_wal import Log
 from notify_svc import metrics
 from notify_svc.access import Admit, GatewayAccess

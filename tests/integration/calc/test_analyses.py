@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from calc_svc.spark import analyses
 from calc_svc.spark.session import Engine
 from millrace_analytics import directory
 from millrace_core.catalog import Catalog, encode, key_of
@@ -33,7 +34,7 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    made = Engine({"queries": 1}, cores=2)
+    made = Engine({"queries": 1})
     yield made
     made.stop()
 
@@ -81,3 +82,21 @@ def test_many_triggers_at_once(engine: Engine, catalog: Catalog) -> None:
     assert [tuple(row.values()) for row in found.to_pylist()] == [
         (0, 8000, 1, 100, None), (1, 0, 1, 1, "iqr needs 10 to 40000 rows in a group, not 2"),
     ]  # fmt: skip
+
+
+@pytest.mark.java
+def test_a_session_knows_them_once_a_query_calls_them(catalog: Catalog) -> None:
+    engine = Engine({"queries": 1})
+    try:
+        place = engine._places["queries"].get()
+        assert not place.small.catalog.functionExists(analyses.forecast.FUNCTION)
+        engine._places["queries"].put(place)
+        plan = plan_query(f"SELECT count(*) FROM t {WINDOW}", "d", catalog, "UTC", 0)
+        (source,) = plan.sources
+        with engine.lane("queries", 60) as lane:
+            for _ in range(2):  # the second time, the engine would keep another query planned
+                found = lane.run(plan.one_sql({}), {source.relation: rows(*QUIET, 100, None)}, "UTC", 100)
+                assert [tuple(row.values()) for row in found.to_pylist()] == [(1,)]
+        assert place.small.catalog.functionExists(analyses.forecast.FUNCTION)
+    finally:
+        engine.stop()

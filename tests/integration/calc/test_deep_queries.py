@@ -35,7 +35,7 @@ FORMS: dict[str, tuple[Callable[[], str], object]] = {
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    made = Engine({"queries": 1}, cores=2)
+    made = Engine({"queries": 1})
     yield made
     made.stop()
 

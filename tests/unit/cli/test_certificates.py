@@ -21,7 +21,8 @@ from millrace_service import ServiceSettings, load_settings, trust
 
 SERVICE = """
 import sys
-from millrace_service import Health, serve, service_app
+from millrace_service import Health
+from millrace_service.web import serve, service_app
 port, other, certificate, key = sys.argv[1:]
 serve(service_app("x", lambda: Health(True)), "127.0.0.1", int(port), 1, int(other), tls=(certificate, key))
 """

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from fastapi import FastAPI, Request
 
-from millrace_service.patience import BODY_SECONDS, HEAD_BYTES, HEAD_SECONDS
-from millrace_service.serve import KEEP_ALIVE, server_of
+from millrace_service.web.patience import BODY_SECONDS, HEAD_BYTES, HEAD_SECONDS
+from millrace_service.web.serve import KEEP_ALIVE, server_of
 
 REQUEST = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello"
 KEPT_BY_HTTPX = 5

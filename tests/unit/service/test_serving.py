@@ -15,7 +15,8 @@ from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry, Counter
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service import Health, ServiceToken, service_app
+from millrace_service import Health, ServiceToken
+from millrace_service.web import service_app
 
 TOKEN = ServiceToken("a-token-of-this-test")
 
@@ -53,7 +54,8 @@ def test_an_error_has_its_codes_status() -> None:
 _SERVICE = """
 import asyncio, sys
 from contextlib import asynccontextmanager
-from millrace_service import Health, configure_logs, serve, service_app
+from millrace_service import Health, configure_logs
+from millrace_service.web import serve, service_app
 
 @asynccontextmanager
 async def lifespan(app):

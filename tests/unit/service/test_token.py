@@ -11,7 +11,8 @@ from fastapi.testclient import TestClient
 
 from millrace.settings import StackSettings
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service import Health, ServiceSettings, ServiceToken, find_token, load_settings, service_app
+from millrace_service import Health, ServiceSettings, ServiceToken, find_token, load_settings
+from millrace_service.web import service_app
 
 TEXT = "a-token-of-this-test"
 

@@ -10,16 +10,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from millrace_service import (
-    Lives,
-    configure_logs,
-    load_settings,
-    serve,
-    service_app,
-    start_tracing,
-    turn_of,
-    wait_for_turn,
-)
+from millrace_service import Lives, configure_logs, load_settings, start_tracing, turn_of, wait_for_turn
+from millrace_service.web import serve, service_app
 from millrace_wal import KafkaLog
 from trigger_svc.engine import Engine
 from trigger_svc.metrics import BATCH_SECONDS, IMPATIENT, MESSAGES, OFFSETS_LOST, SlotMetrics

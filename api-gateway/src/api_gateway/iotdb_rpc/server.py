@@ -21,7 +21,7 @@ from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.login import IotdbLogins
 from api_gateway.iotdb_rpc.session import Client
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service.patience import BODY_SECONDS, CONNECTIONS, HEAD_SECONDS, LEAST_RATE
+from millrace_service.web.patience import BODY_SECONDS, CONNECTIONS, HEAD_SECONDS, LEAST_RATE
 
 _LENGTH = struct.Struct(">i")
 STOP_SECONDS = 10.0

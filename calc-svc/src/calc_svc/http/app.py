@@ -22,7 +22,8 @@ from calc_svc.store.tables import TableStore
 from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.triggers import read_trigger
-from millrace_service import Health, ServiceToken, service_app
+from millrace_service import Health, ServiceToken
+from millrace_service.web import needs, service_app
 
 WAIT_SECONDS = 30.0
 QUERY_SECONDS = 60.0
@@ -68,7 +69,7 @@ def calc_app(
 ) -> FastAPI:  # fmt: skip
     """The service's app. A caller that shows the ``token`` is trusted to say which user asks."""
     app = service_app("calc-svc", health, lifespan, token=token, documented=False)
-    inner = [Depends(token.required)]
+    inner = [Depends(needs(token))]
     users = _Users()
 
     @app.post("/query", dependencies=inner)

@@ -14,12 +14,9 @@ from multiprocessing.connection import Connection
 
 import structlog
 
-from calc_svc.queries.answering import Answering, heed
 from calc_svc.queries.control import As, Ready
-from calc_svc.queries.serving import POOL, Cancelling, Serving, Warming, Watching
 from calc_svc.settings import CalcSettings
-from calc_svc.spark.heap import Exhaustion
-from calc_svc.spark.session import IMPATIENT, Engine
+from calc_svc.spark.start import for_queries
 from millrace_service import Life, Work, configure_logs, give_way, load_settings
 
 NICE = 5
@@ -31,13 +28,17 @@ def main(as_: As, pipes: list[int]) -> None:
         give_way(NICE)
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc-queries", settings.log_level)
+    spark = for_queries(settings)
+    spark.begin()
+    # loading the rest takes about as long as the JVM
+    from calc_svc.queries.answering import Answering, heed
+    from calc_svc.queries.serving import POOL, Cancelling, Serving, Warming, Watching
+    from calc_svc.spark.heap import Exhaustion
+    from calc_svc.spark.session import Engine
+
     control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
     waits = as_ is As.SPARE
-    engine = Engine(
-        {POOL: len(lanes) + waits}, settings.calc_spark_cores, settings.calc_query_memory, settings=settings,
-        keeps_planned=False,
-        conf=IMPATIENT | {"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
-    )  # fmt: skip
+    engine = Engine({POOL: len(lanes) + waits}, spark, keeps_planned=False)
     cancelling = Cancelling(engine)
     exhaustion = Exhaustion()
     serving = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +17,19 @@ WINDOWS = "array<struct<w: int, e: string>>"
 FORECASTS = "array<struct<t: bigint, v: double, low: double, high: double, e: string>>"
 
 
+_CALLS = re.compile(f"{anomaly.FUNCTION}|{forecast.FUNCTION}", re.IGNORECASE)
+
+
+def called(sql: str) -> bool:
+    """Whether the query may call one of them."""
+    return _CALLS.search(sql) is not None
+
+
 def register(session: SparkSession) -> None:
-    """Make them known to the session, under the names that plans call."""
+    """Make them known to the session, under the names that plans call, unless it knows them. The first time
+    takes a second: a session gets them when a query calls one."""
+    if session.catalog.functionExists(forecast.FUNCTION):
+        return
 
     def find_anomalies(rows: pa.Array[Any], asked: pa.Array[Any]) -> pa.Array[Any]:
         return columns.find_anomalies(rows, asked)

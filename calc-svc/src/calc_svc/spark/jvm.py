@@ -51,7 +51,11 @@ class Jvm:
         self._jsc: Any = context._jsc.sc()
         self._lists: Any = self._jvm.java.util.ArrayList
         self._sequences: Any = self._jvm.scala.jdk.javaapi.CollectionConverters
-        self._tasks: Any = self._compiled("OneTask")
+
+    @cached_property
+    def _tasks(self) -> Any:
+        # compiling takes half a second, which the first result after a start need not wait for
+        return self._compiled("OneTask")
 
     def _compiled(self, name: str) -> Any:
         """An object of one of our Java classes, whose source lies beside this module."""

@@ -29,6 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from calc_svc.spark import analyses
 from calc_svc.spark.jvm import Jvm
 
 INLINE_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
@@ -66,6 +67,8 @@ class Prepared:
         """
         if _VARIES.search(sql):
             raise NotPrepared("it has a function whose result is different each time")
+        if analyses.called(sql):
+            raise NotPrepared("it calls a function in Python")
         self._jvm = jvm
         self._names = tuple(relations)
         session.conf.set("spark.sql.session.timeZone", timezone)

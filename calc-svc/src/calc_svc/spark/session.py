@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Protocol, TypeVar
 
 import pyarrow as pa
@@ -22,22 +21,10 @@ from calc_svc.spark.heap import Collected
 from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import Asked, PreparedQueries
 from calc_svc.spark.relations import Relation
+from calc_svc.spark.start import new_spark
 from millrace_core.errors import ErrorCode, PlanError
-from millrace_service import load_settings
-from millrace_spark import JVM, SparkSettings, start_spark
+from millrace_spark import SparkStart
 
-# otherwise, out of memory, Spark's threads would die one by one, and what waits for them would wait for ever
-_OPTIONS = "-Duser.timezone=UTC -Xss32m -XX:+ExitOnOutOfMemoryError"
-SETTINGS: dict[str, str] = {
-    JVM: f"{_OPTIONS} -XX:+UseSerialGC",
-    "spark.scheduler.mode": "FAIR",
-    "spark.sql.ansi.enabled": "false",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.crossJoin.enabled": "true",
-    "spark.python.daemon.module": "calc_svc.spark.daemon",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-}
 # One partition and no exchange: the job is one task. Broadcasts cost more than they save there (measured on
 # 600 rows and 10 triggers: 40 ms, against 90 ms with two partitions).
 MEDIUM: dict[str, str] = {
@@ -55,11 +42,6 @@ SMALL: dict[str, str] = MEDIUM | {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-IMPATIENT: dict[str, str] = {
-    JVM: f"{_OPTIONS} -XX:+UseParallelGC -XX:ParallelGCThreads=2 -XX:GCTimeLimit=80 -XX:GCHeapFreeLimit=10"
-}
-"""For a JVM that counts as out of memory if it does little but look for some: that could go on for minutes,
-and hold up whatever else runs there."""
 CUT_OFF = (Py4JNetworkError, OSError, EOFError)
 """The errors of calls to a JVM that ends in the middle of the call, or has ended before."""
 WARM_UP_SECONDS = 300.0
@@ -110,6 +92,8 @@ class PlanningSessions:
             for name, relation in relations.items():
                 frame = _frame(session, relation)
                 (frame if kind == "large" else frame.coalesce(1)).createOrReplaceTempView(name)
+            if analyses.called(sql):
+                analyses.register(session)
             result = session.sql(sql)
             found: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
         except PySparkException as error:
@@ -232,21 +216,14 @@ class Engine:
     """The Spark context and its lanes: ``triggers`` and ``queries`` run side by side in FAIR pools."""
 
     def __init__(
-        self, places: Mapping[str, int], cores: int = 2, memory: str = "1g",
-        lanes: Mapping[str, int] | None = None, settings: SparkSettings | None = None, *,
-        keeps_planned: bool = True, conf: Mapping[str, str] | None = None, starts: bool = True,
+        self, places: Mapping[str, int], spark: SparkStart | None = None,
+        lanes: Mapping[str, int] | None = None, *, keeps_planned: bool = True, starts: bool = True,
     ) -> None:  # fmt: skip
-        """``places``: pool -> how many of its jobs run side by side; ``lanes``: pool -> how many lanes share
-        these places (otherwise one for each place); ``settings``: where Spark runs (None: as the environment
-        says); ``keeps_planned``: whether queries stay planned; ``conf``: more of Spark's settings;
-        ``starts``: whether to start now, and not only when :meth:`start` is called. No lane is free before
-        the start."""
-        # there are few Python workers, but each one's algorithms would take all cores
-        self._new_root = partial(
-            start_spark, settings or load_settings(SparkSettings), "millrace-calc", cores, memory,
-            SETTINGS | {"spark.sql.shuffle.partitions": str(cores), **(conf or {})},
-            workers={"OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        """``places``: pool -> how many of its jobs run side by side; ``spark``: how it starts (None: small);
+        ``lanes``: pool -> how many lanes share these places (otherwise one for each place);
+        ``keeps_planned``: whether queries stay planned; ``starts``: whether to start now, and not only when
+        :meth:`start` is called. No lane is free before the start."""
+        self._spark = spark or new_spark()
         self._counts, self._keeps_planned = dict(places), keeps_planned
         self._numbers = {pool: (lanes or {}).get(pool, count) for pool, count in places.items()}
         self._lanes = {pool: queue.SimpleQueue[Lane]() for pool in places}
@@ -260,7 +237,7 @@ class Engine:
         """Start Spark, unless it has been started."""
         if self._jvm is not None:
             return
-        self._root = self._new_root()
+        self._root = self._spark.session()
         self._root.sparkContext.setLogLevel("ERROR")
         jvm = self._jvm = Jvm(self._root.sparkContext)
         for pool, count in self._counts.items():
@@ -275,7 +252,6 @@ class Engine:
         session = self._root.newSession()
         for key, value in settings.items():
             session.conf.set(key, value)
-        analyses.register(session)
         return session
 
     def warm_up(self) -> None:

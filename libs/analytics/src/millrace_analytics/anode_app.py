@@ -14,7 +14,8 @@ from millrace_analytics.columns import anomalous, check_rows, predicted, window_
 from millrace_analytics.registry import directory
 from millrace_core.analytics import MOST_ROWS, Analysis, AnalysisKind
 from millrace_core.errors import MillraceError
-from millrace_service import Health, service_app
+from millrace_service import Health
+from millrace_service.web import service_app
 
 PROTOCOL = 1.0
 VERSION = 0.1

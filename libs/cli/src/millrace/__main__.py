@@ -19,7 +19,8 @@ from millrace.sql_client import Rest
 from millrace.stack import NAMES, Stack
 from millrace.supervision import supervisor
 from millrace_core.errors import MillraceError
-from millrace_service import configure_logs, serve
+from millrace_service import configure_logs
+from millrace_service.web import serve
 
 ANODE_PORT = 6035
 """Where newer TDengine releases look for an anode."""

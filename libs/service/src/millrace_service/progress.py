@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import MillraceError
+from millrace_service.health import Health
 from millrace_service.life import Life, Work, end_process
-from millrace_service.observe import Health
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at everything watched; each look asks the broker."""

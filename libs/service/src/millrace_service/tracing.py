@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from millrace_service.observe import instance
+from millrace_service.health import instance
 from millrace_service.settings import ServiceSettings
 from millrace_service.spans import Sampler, Span, lines_of
 

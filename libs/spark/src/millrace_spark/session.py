@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from millrace_spark.class_archive import ClassArchive, home_of_java, known_by, make_later
 from millrace_spark.java_objects import free_at_once
+from millrace_spark.launch import LaunchedJvm, has_jvm
 from millrace_spark.place import SparkSettings
 
 COMMON: dict[str, str] = {
@@ -26,6 +27,12 @@ COMMON: dict[str, str] = {
 """Settings that both services want."""
 JVM = "spark.driver.extraJavaOptions"
 """The setting that holds the options of Spark's JVM."""
+COMPILES_LATE = (
+    "-XX:Tier4InvocationThreshold=25000", "-XX:Tier4MinInvocationThreshold=3000",
+    "-XX:Tier4CompileThreshold=75000", "-XX:Tier4BackEdgeThreshold=200000",
+)  # fmt: skip
+"""The optimising compiler waits for five times as many calls as usual: it took a third of the processor time
+of a start, for code that is hardly called again (decision 0084)."""
 
 
 def spark_conf(
@@ -47,27 +54,65 @@ def spark_conf(
     return {**COMMON, **place, **conf}
 
 
-def start_spark(
-    settings: SparkSettings, name: str, threads: int, heap: str, conf: Mapping[str, str], *,
-    workers: Mapping[str, str], jars: bool = False,
-) -> SparkSession:  # fmt: skip
-    """Start the only session of this process. ``threads``: how many compute where Spark is local; ``heap``:
-    the heap of its JVM, as Spark writes sizes; ``conf`` and ``jars``: see :func:`spark_conf`; ``workers``:
-    environment of Python workers, and of this process."""
-    free_at_once()
-    # the JVM forks the workers, which inherit these
-    os.environ |= {**workers, "PYSPARK_PYTHON": settings.executor_python}
-    os.environ.setdefault("SPARK_LOCAL_IP", settings.spark_driver_bind_address)
-    builder = SparkSession.builder.master(settings.master(threads)).appName(name)
-    archive = class_archive(settings, jars) if settings.spark_class_archive else None
-    there = archive is not None and archive.there
-    options = archive.options(there) if archive is not None else []
-    for key, value in spark_conf(settings, heap, with_options(conf, options), jars).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    if archive is not None and options:
-        _look_after(archive, there, session)
-    return session
+class SparkStart:
+    """The start of the only session of this process, in two steps."""
+
+    def __init__(
+        self, settings: SparkSettings, name: str, threads: int, heap: str, conf: Mapping[str, str], *,
+        workers: Mapping[str, str], jars: bool = False,
+    ) -> None:  # fmt: skip
+        """``threads``: how many compute where Spark is local; ``heap``: the heap of its JVM, as Spark writes
+        sizes; ``conf`` and ``jars``: see :func:`spark_conf`; ``workers``: environment of Python workers, and
+        of this process."""
+        self._settings, self._workers = settings, workers
+        self._conf = spark_conf(settings, heap, conf, jars)
+        self._conf |= {"spark.master": settings.master(threads), "spark.app.name": name}
+        self._archive = class_archive(settings, jars) if settings.spark_class_archive else None
+        self._used = self._written = False
+        """Whether the JVM was told to use the archive, or to write down what it loads."""
+        self._launched: LaunchedJvm | None = None
+
+    def begin(self) -> None:
+        """Have the JVM start, which takes seconds, and do not wait for it."""
+        if self._launched is not None:
+            return
+        free_at_once()
+        # the JVM forks the workers, which inherit these
+        os.environ |= {**self._workers, "PYSPARK_PYTHON": self._settings.executor_python}
+        os.environ.setdefault("SPARK_LOCAL_IP", self._settings.spark_driver_bind_address)
+        if has_jvm():  # of a session before, or somebody else has started it
+            return
+        archive = self._archive
+        self._used = archive is not None and archive.there
+        options = archive.options(self._used) if archive is not None else []
+        self._written = bool(options) and not self._used
+        self._launched = LaunchedJvm(with_options(self._conf, [*COMPILES_LATE, *options]))
+
+    def session(self) -> SparkSession:
+        """The session; begins to start if that has not been done.
+
+        :raises MillraceError: UNAVAILABLE if the JVM does not start; it may be tried again.
+        """
+        self.begin()
+        launched, self._launched = self._launched, None
+        if launched is not None:
+            launched.connect()
+        builder = SparkSession.builder
+        for key, value in self._conf.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        if launched is not None and self._archive is not None:
+            self._look_after(self._archive, launched.process.pid, session)
+        return session
+
+    def _look_after(self, archive: ClassArchive, pid: int, session: SparkSession) -> None:
+        """Discard an archive that the JVM did not use; have one made if there was none."""
+        jvm = session.sparkContext._jvm
+        if self._used and not archive.used_by(pid):
+            archive.discard()
+        if self._written and jvm is not None:
+            home, class_path = (jvm.System.getProperty(one) for one in ("java.home", "java.class.path"))
+            make_later(archive, Path(home), class_path)
 
 
 def class_archive(settings: SparkSettings, jars: bool) -> ClassArchive | None:
@@ -88,17 +133,3 @@ def with_options(conf: Mapping[str, str], options: Sequence[str]) -> dict[str, s
     """The settings with these options added to the JVM's."""
     given = [conf[JVM]] if JVM in conf else []
     return {**conf, **({JVM: " ".join([*given, *(f'"{one}"' for one in options)])} if options else {})}
-
-
-def _look_after(archive: ClassArchive, there: bool, session: SparkSession) -> None:
-    """Discard an archive that the JVM did not use; have one made if there was none."""
-    gateway, jvm = session.sparkContext._gateway, session.sparkContext._jvm
-    process = getattr(gateway, "proc", None)
-    if process is None or jvm is None:  # somebody else has started the JVM
-        return
-    if there:
-        if not archive.used_by(process.pid):
-            archive.discard()
-        return
-    home, class_path = (jvm.System.getProperty(one) for one in ("java.home", "java.class.path"))
-    make_later(archive, Path(home), class_path)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_spark import JVM, start_spark
+from millrace_spark import JVM, SparkStart
 from trigger_svc.settings import TriggerSettings
 
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -73,11 +73,12 @@ def start_session(settings: TriggerSettings) -> SparkSession:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.streaming.pollingDelay": f"{settings.trigger_poll_ms}ms",
     }
-    session = start_spark(
+    start = SparkStart(
         settings, "trigger-svc", settings.trigger_threads, settings.trigger_heap, CONF | own, jars=True,
         # a slot is evaluated by one thread
         workers={"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+    session = start.session()
     session.sparkContext.setLogLevel("WARN")
     return session
 

@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from fastapi import Request
-
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service.access.secret import kept_secret, read_secret
 
@@ -38,16 +36,15 @@ class ServiceToken:
         """The header with which a request shows it."""
         return {"Authorization": self._expected.decode()}
 
-    def is_shown(self, request: Request) -> bool:
-        """Whether the request shows it. The time that this takes does not reveal how much of a wrong
-        token was right."""
-        given = request.headers.get("authorization", "").encode()
+    def is_shown(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request with these headers, whose names are in lower case, shows it. The time that this
+        takes does not reveal how much of a wrong token was right."""
+        given = headers.get("authorization", "").encode()
         return hmac.compare_digest(given, self._expected)
 
-    def required(self, request: Request) -> None:
-        """A dependency of routes. :raises MillraceError: AUTHENTICATION if the request does not show
-        the token."""
-        if not self.is_shown(request):
+    def require(self, headers: Mapping[str, str]) -> None:
+        """:raises MillraceError: AUTHENTICATION if a request with these headers does not show it."""
+        if not self.is_shown(headers):
             raise MillraceError(
                 ErrorCode.AUTHENTICATION,
                 "this is only for services of the same stack: the service token is missing or wrong "

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from millrace_service.life import process_failed
-from millrace_service.patience import CONNECTIONS, HEAD_BYTES, PatientProtocol
+from millrace_service.web.patience import CONNECTIONS, HEAD_BYTES, PatientProtocol
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept, longer than clients keep theirs (httpx 5, aiohttp 15, many 60). So

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
@@ -15,22 +12,19 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 
 from millrace_core.errors import MillraceError
 from millrace_service.access.token import ServiceToken
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """``ready``: the service can do its work now. ``detail``: what that depends on, for people."""
-
-    ready: bool
-    detail: dict[str, object] = field(default_factory=dict)
-
-
-def instance() -> str:
-    """This process as ``host:pid``, for people who have to find it."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
+from millrace_service.health import Health
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+def needs(token: ServiceToken) -> Callable[[Request], None]:
+    """A dependency of routes that are only for services of the same stack. It raises a MillraceError,
+    AUTHENTICATION, if a request does not show the token."""
+
+    def check(request: Request) -> None:
+        token.require(request.headers)
+
+    return check
 
 
 def service_app(
@@ -54,11 +48,11 @@ def service_app(
     async def healthz(request: Request) -> JSONResponse:
         found = health()
         body: dict[str, object] = {"service": name, "ready": found.ready}
-        if known.is_shown(request):
+        if known.is_shown(request.headers):
             body["detail"] = found.detail
         return JSONResponse(body, 200 if found.ready else 503)
 
-    @app.get("/metrics", dependencies=[Depends(known.required)])
+    @app.get("/metrics", dependencies=[Depends(needs(known))])
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
