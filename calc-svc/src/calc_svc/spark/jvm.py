@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from base64 import standard_b64decode
 from collections.abc import Sequence
-from functools import cached_property
 from importlib.resources import files
 from subprocess import TimeoutExpired
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,6 +36,7 @@ register_output_converter(BYTES_TYPE, decode_bytes)
 
 _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """The classes of ours that have been compiled in a JVM, by its gateway and their names."""
+_COMPILING = Lock()
 
 
 class Jvm:
@@ -51,11 +52,19 @@ class Jvm:
         self._jsc: Any = context._jsc.sc()
         self._lists: Any = self._jvm.java.util.ArrayList
         self._sequences: Any = self._jvm.scala.jdk.javaapi.CollectionConverters
+        self._objects: dict[str, Any] = {}
 
-    @cached_property
+    @property
     def _tasks(self) -> Any:
-        # compiling takes half a second, which the first result after a start need not wait for
-        return self._compiled("OneTask")
+        return self._object("OneTask")
+
+    def _object(self, name: str) -> Any:
+        """The one object of a Java class of ours that all threads use. It is made when first wanted:
+        compiling it takes half a second, for which the first result after a start need not wait."""
+        with _COMPILING:
+            if name not in self._objects:
+                self._objects[name] = self._compiled(name)
+            return self._objects[name]
 
     def _compiled(self, name: str) -> Any:
         """An object of one of our Java classes, whose source lies beside this module."""
@@ -87,9 +96,9 @@ class Jvm:
         millis, full, left, most = map(int, self._collections.told().split())
         return Collected(millis / 1000, full, left / most)
 
-    @cached_property
+    @property
     def _collections(self) -> Any:
-        return self._compiled("Collections")
+        return self._object("Collections")
 
     def cancel(self, group: str) -> None:
         """Cancel the present and future jobs of a group, and the task of that name."""
