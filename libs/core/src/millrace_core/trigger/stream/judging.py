@@ -60,7 +60,7 @@ class Judging:
         state.count("expired", found.over)
         state.count("rows_used", len(evaluated.group) - sum(unused.values()) - found.over)
         state.count("late_used", int(evaluated.late.sum()) - found.over)
-        shown = self._shown(spans_by_group(rows), found, written)
+        shown = None if definition.showing is None else self._shown(spans_by_group(rows), found, written)
         yield from self.telling.tell(
             found if shown is None else Occurrences.join((found, shown)), written, seen, rows.log
         )

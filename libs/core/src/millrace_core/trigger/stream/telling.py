@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.groups.columns import Ints
-from millrace_core.trigger.groups.watermark import Log
+from millrace_core.trigger.groups.watermark import Bools, Log
 from millrace_core.trigger.stream.past import parts_of
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.types.occurrences import CORRECT, LIVE, RECALC, REDO, Occurrences
@@ -25,9 +25,15 @@ Output = tuple[str, bytes, bytes]
 """A message to send: topic, key, value."""
 
 
+def _asks(found: Occurrences) -> Bools:
+    """bool[occurrences]: those that are requests."""
+    asks: Bools = (found.kind == REDO) | (found.kind == CORRECT)
+    return asks
+
+
 def _to_cut_again(found: Occurrences) -> Occurrences:
     """The occurrences, with windows that late rows touch turned into requests to cut them again."""
-    again = (found.cause == RECALC) & ~np.isin(found.kind, (REDO, CORRECT))
+    again = (found.cause == RECALC) & ~_asks(found)
     if not again.any():
         return found
     mine = found.take(again)
@@ -61,10 +67,12 @@ class Telling:
         """Requests for what must be cut again, and the events that somebody wants. ``written[step]``: Kafka's
         timestamp (ms) of a step's cause. ``log``: partition and offset by step, if windows must not contain
         rows from after what closed them."""
+        if not len(found):
+            return  # as after most rows
         state = self.state
         if state.definition.put_off is not None and self.cause == LIVE:
             found = _to_cut_again(found)
-        asked = np.isin(found.kind, (REDO, CORRECT))
+        asked = _asks(found)
         if asked.any():
             at = int(written[found.step[asked]].max()) * NS_PER_MS
             parts = parts_of(found, state.groups.get, state.until, state.origin, self._openings())

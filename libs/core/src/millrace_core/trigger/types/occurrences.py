@@ -112,6 +112,14 @@ _TOTALS = ("skipped", "over")
 _ARRAYS = tuple(field.name for field in fields(Occurrences) if field.name not in _TOTALS)
 
 
+_NONE, _NO_DETAIL = np.empty(0, dtype=np.int64), np.empty(0, dtype=object)
+
+
+def nothing() -> Occurrences:
+    """No occurrences."""
+    return Occurrences(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NO_DETAIL)
+
+
 def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int, over: int = 0) -> Occurrences:
     """Occurrences from a list of (group, step, occurrence)."""
 

@@ -29,6 +29,7 @@ from millrace_core.trigger.types.occurrences import (
     Occurrences,
     Row,
     SoFar,
+    nothing,
 )
 from millrace_core.trigger.types.windower import NEVER_CALM, WAITS_FOR_ROW, Span, Windower
 from millrace_core.wire.diagnosis import OpenWindow, Wait
@@ -214,6 +215,8 @@ class IntervalWindower(Windower):
         return {"in_gap": int((self.grid.last(evaluated.ts) < self.grid.unclosed(evaluated.ts)).sum())}
 
     def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
+        if self._adds_only(memory, evaluated):
+            return nothing()
         touched = np.zeros(memory.count, dtype=bool)
         touched[evaluated.group] = True
         touched[evaluated.moves.group] = True
@@ -258,6 +261,23 @@ class IntervalWindower(Windower):
         told = Occurrences.join(found)
         told.over = over
         return told
+
+    def _adds_only(self, memory: Columns, evaluated: Evaluated) -> bool:
+        """Count the rows if all of them lie in windows that are open and stay so, as most rows do. Otherwise
+        nothing has changed."""
+        moves, open_ = evaluated.moves, memory.lists["open"]
+        if self.grid.overlap > 1 or not len(open_[OWNER]) or evaluated.late.any():
+            return False
+        if (self.grid.unclosed(moves.now) != self.grid.unclosed(moves.before)).any():
+            return False
+        window = self.grid.last(evaluated.ts)
+        place = np.minimum(np.searchsorted(open_[OWNER], evaluated.group), len(open_[OWNER]) - 1)
+        same = (open_[OWNER][place] == evaluated.group) & (open_["window"][place] == window)
+        # windows with gaps between them: the last one that began may be over
+        if evaluated.unsure.any() or not (same & (self.grid.end(window) > evaluated.ts)).all():
+            return False
+        np.add.at(open_["rows"], place, 1)
+        return True
 
     def _close(self, groups: int, windows: _Windows, moves: Moves, found: list[Occurrences]) -> Bools:
         """Which of the windows close; their closings, and those of empty ones, are added to ``found``.
