@@ -1,8 +1,9 @@
 """``python -m bench.trace``: where the time goes between a row and the subscriber who is told of its result.
 
-A light load, as in ``result_latency``. The producer begins the trace of each row that closes a window; the
-services go on with it (docs/TRACING.md). Prints the p50 and p99 of each span, and writes the way of the row
-that took the median as a picture, ``bench/results/trace.svg``.
+A light load, as in ``result_latency``; with ``--together`` the tables' rows are written at once, as by
+devices that report together, and only the last of them is traced. The producer begins the trace of each row
+that closes a window; the services go on with it (docs/TRACING.md). Prints the p50 and p99 of each span, and
+writes the way of the row that took the median as a picture, ``bench/results/trace.svg``.
 """
 
 from __future__ import annotations
@@ -86,17 +87,19 @@ def ids(window: Window) -> tuple[str, str]:
     return f"{table:016x}{window[1]:016x}", f"{table:016x}"
 
 
-def write(broker: str, rows: Sequence[SteadyRow], begun: Begun) -> None:
-    """Writes the rows when they are due."""
+def write(broker: str, rows: Sequence[SteadyRow], begun: Begun, together: bool) -> None:
+    """Writes the rows when they are due, or the rows of all tables when the first of them is."""
     feed, topic, began = Feed(broker, prompt=True), wal_topic(DB, "load"), time.perf_counter()
     for number, row in enumerate(rows):
-        time.sleep(max(began + number / RATE - time.perf_counter(), 0))
-        feed.write(topic, row.table, b'{"ts":%d,"v":%d}' % (row.ts, number % 97), begun.header(row))
+        place = number % TABLES if together else 0
+        time.sleep(max(began + (number - place) / RATE - time.perf_counter(), 0))
+        header = begun.header(row) if not together or place == TABLES - 1 else None
+        feed.write(topic, row.table, b'{"ts":%d,"v":%d}' % (row.ts, number % 97), header)
         feed.serve()
     feed.done()
 
 
-def collect(size: Size) -> list[list[Span]]:
+def collect(size: Size, together: bool) -> list[list[Span]]:
     """The spans of each row that closed a window after the warm-up, by their begin; the whole comes first.
     Rows whose event went in one message with another's are left out: a message carries one trace."""
     with environment({"MILLRACE_TRACE": ALMOST_NONE}), stage("trace", [STABLE]) as one:
@@ -109,7 +112,7 @@ def collect(size: Size) -> list[list[Span]]:
         wait(subscriber.listens.is_set, 30, "a subscription")
         say(f"writing {RATE} rows a second for {size.steady_seconds} s")
         begun = Begun()
-        write(one.broker, steady(TABLES, RATE, size.steady_seconds, WIDTH), begun)
+        write(one.broker, steady(TABLES, RATE, size.steady_seconds, WIDTH, together), begun, together)
         wait(lambda: subscriber.seen.keys() >= begun.at.keys(), LAST_SECONDS, "the last notification")
         first = min(begun.at.values()) + size.steady_warm * 1_000_000_000
         wanted = {window: at for window, at in begun.at.items() if at >= first}
@@ -164,10 +167,15 @@ def main() -> int:
         action="store_true",
         help="small sizes: only shows whether the bench works, the figures mean nothing",
     )
+    root.add_argument(
+        "--together",
+        action="store_true",
+        help=f"the {TABLES} tables' rows are written at once, and their windows close together",
+    )
     root.add_argument("--picture", type=Path, default=PICTURE, help="where the picture is written")
     given = root.parse_args()
     before = os.getloadavg()[0]
-    traces = collect(QUICK if given.quick else FULL)
+    traces = collect(QUICK if given.quick else FULL, given.together)
     load = f"load {before:.1f} before, {os.getloadavg()[0]:.1f} after, {os.cpu_count()} cores"
     print(f"{len(traces)} rows that closed a window, {RATE} rows a second; {load}")
     print(f"{'service':<12} {'span':<20} {'n':>5} {'begins p50':>11} {'took p50':>9} {'p99':>8}  (ms)")

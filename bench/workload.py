@@ -27,15 +27,16 @@ class SteadyRow:
     closes: int | None
 
 
-def steady(tables: int, rate: int, seconds: int, width: int) -> list[SteadyRow]:
+def steady(tables: int, rate: int, seconds: int, width: int, together: bool = False) -> list[SteadyRow]:
     """Rows of all tables in turn, in the order in which they are due, ``rate`` of all a second. Each table's
-    event time runs as fast as the clock; their phases differ, so that windows close spread over time."""
+    event time runs as fast as the clock; their phases differ, so that windows close spread over time, unless
+    they are to close ``together``."""
     step = 1000 * tables // rate
     rows = []
     window: dict[int, int] = {}
     for number in range(rate * seconds):
         table, turn = number % tables, number // tables
-        ts = BASE + table * width // tables + turn * step
+        ts = BASE + turn * step + (0 if together else table * width // tables)
         start = ts - (ts - BASE) % width
         before = window.get(table)
         window[table] = start

@@ -138,7 +138,9 @@ class Deployment(MemoryLog):
         self._begin()
         return super().append(messages)
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
+    def reader(
+        self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
+    ) -> MemoryReader:
         return _Pace(self, positions)
 
     def advance(self, seconds: float) -> None:
@@ -250,7 +252,9 @@ class Naps(MemoryLog):
         self.nap, self.time, self.waits, self.woken = nap, 1_000_000 * MS, 0, 0
         self.ensure_topics([*TOPICS, (TOPIC, 2)])
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
+    def reader(
+        self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
+    ) -> MemoryReader:
         return _Napping(self, positions)
 
 

@@ -33,7 +33,9 @@ class Time(MemoryLog):
         self.now = begin
         self.ensure_topics([*TOPICS, (TOPIC, 2)])
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
+    def reader(
+        self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
+    ) -> MemoryReader:
         return _Waits(self, positions)
 
 

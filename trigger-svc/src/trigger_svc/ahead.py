@@ -54,7 +54,7 @@ class Ahead:
     def begin(self) -> None:
         self._evaluator.ready()
         self._waiting, self._left = Waiting(), set()
-        self._reader = self._log.reader(self._wanted(), grows=True)
+        self._reader = self._log.reader(self._wanted(), grows=True, gathers=True)
         self.reads = True
 
     def end(self) -> None:
@@ -109,7 +109,7 @@ class Ahead:
         self._left |= left
         if not self._left.isdisjoint(wanted.keys()):
             self._reader.close()
-            self._reader, self._left = self._log.reader(wanted, grows=True), set()
+            self._reader, self._left = self._log.reader(wanted, grows=True, gathers=True), set()
             return
         for topic in left:
             self._reader.remove(topic)

@@ -81,7 +81,7 @@ class TriggerLoop:
 
     def begin(self) -> None:
         self._passed = {}
-        self._reader = self._log.subscribe(self.name, [topics.TRIGGERS.name])
+        self._reader = self._log.subscribe(self.name, [topics.TRIGGERS.name], gathers=True)
 
     def step(self) -> None:
         """One round."""

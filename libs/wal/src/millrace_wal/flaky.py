@@ -155,10 +155,12 @@ class FlakyLog(Closing):
     def end_offsets(self, topic: str) -> dict[int, int]:
         return self.ask("end_offsets", lambda: self.log.end_offsets(topic))
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> FlakyReader:
-        return self.ask("reader", lambda: FlakyReader(self, self.log.reader(positions, grows)))
+    def reader(
+        self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
+    ) -> FlakyReader:
+        return self.ask("reader", lambda: FlakyReader(self, self.log.reader(positions, grows, gathers)))
 
-    def subscribe(self, group: str, topics: Sequence[str]) -> FlakyGroupReader:
+    def subscribe(self, group: str, topics: Sequence[str], gathers: bool = False) -> FlakyGroupReader:
         return self.ask("subscribe", lambda: self._subscribe(group, topics))
 
     def _subscribe(self, group: str, topics: Sequence[str]) -> FlakyGroupReader:

@@ -159,10 +159,12 @@ class MemoryLog(Closing):
         with self.changed:
             return {topic: self.end_offsets(topic) for topic in topics if topic in self._topics}
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
+    def reader(
+        self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
+    ) -> MemoryReader:
         return MemoryReader(self, positions)
 
-    def subscribe(self, group: str, topics: Sequence[str]) -> MemoryGroupReader:
+    def subscribe(self, group: str, topics: Sequence[str], gathers: bool = False) -> MemoryGroupReader:
         with self.changed:
             return MemoryGroupReader(self, self._groups.setdefault(group, _Group()), topics)
 

@@ -238,13 +238,17 @@ class Log(Protocol):
     def ends_of(self, topics: Collection[str]) -> Positions:
         """As :meth:`end_offsets`, of many topics in one question; topics that do not exist are left out."""
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
+    def reader(
+        self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
+    ) -> Reader:
         """A reader of these topics and partitions from these offsets. ``grows``: records of a topic that is
         added, and the position after the end of a transaction, are to come within a tenth of a second, not
-        two seconds; asking that often costs the broker more."""
+        two seconds; asking that often costs the broker more. ``gathers``: after the first few records it
+        waits some milliseconds for those written together with them, where that has lately brought more."""
 
-    def subscribe(self, group: str, topics: Sequence[str]) -> GroupReader:
+    def subscribe(self, group: str, topics: Sequence[str], gathers: bool = False) -> GroupReader:
         """A new member of the group, over these topics. A member that was killed keeps its partitions until
-        its session ends, six seconds after it was last heard of; one that is closed leaves them at once."""
+        its session ends, six seconds after it was last heard of; one that is closed leaves them at once.
+        ``gathers``: as for :meth:`reader`."""
 
     def close(self) -> None: ...

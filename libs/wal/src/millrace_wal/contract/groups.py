@@ -26,7 +26,7 @@ class GroupContract(Paced):
         assert reader.positions() == {name: {0: 5}}
         reader.commit({(name, 0): 3})
         reader.close()
-        again = log.subscribe(group, [name])
+        again = log.subscribe(group, [name], gathers=True)
         assert values(read(again, 2)) == [b"3", b"4"]
         again.commit({(name, 0): 5})
         again.close()

@@ -120,6 +120,16 @@ class LogContract(Paced):
             log.append(numbers(name, 6, 7))
             assert traced(_stretches(reader, 1)) == {}
 
+    def test_a_reader_that_gathers_returns_all_that_comes_in_its_order(self, log: Log) -> None:
+        name = topic(log)
+        with log.reader({name: {0: BEGIN}}, gathers=True) as reader:  # type: ignore[attr-defined]
+            for burst in range(5):
+                log.append(numbers(name, 20 * burst, 20 * burst + 1))
+                log.append(numbers(name, 20 * burst + 1, 20 * burst + 20))
+                got = read(reader, 20)
+                assert values(got) == [b"%d" % i for i in range(20 * burst, 20 * burst + 20)]
+                assert reader.positions() == {name: {0: 20 * burst + 20}}
+
     def test_nothing_appended_is_nothing_done(self, log: Log) -> None:
         assert log.append([]) == []
 

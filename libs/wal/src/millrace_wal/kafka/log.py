@@ -320,9 +320,11 @@ class KafkaLog(Closing):
             fresh.close()
         return found
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
+    def reader(
+        self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
+    ) -> Reader:
         def make(given: Mapping[str, Mapping[int, int]]) -> KafkaReader:
-            return KafkaReader(self._common, given, self._logger, self._resolve, grows, self.ends_of)
+            return KafkaReader(self._common, given, self._logger, self._resolve, grows, self.ends_of, gathers)
 
         return GrowingReader(make, positions) if grows else make(positions)
 
@@ -334,8 +336,8 @@ class KafkaLog(Closing):
         marks = {BEGIN: begins, END: ends}
         return {p: marks[o].get(p, 0) if o in marks else o for p, o in positions.items()}
 
-    def subscribe(self, group: str, topics: Sequence[str]) -> KafkaGroupReader:
-        return KafkaGroupReader(self._common, group, topics, self._logger)
+    def subscribe(self, group: str, topics: Sequence[str], gathers: bool = False) -> KafkaGroupReader:
+        return KafkaGroupReader(self._common, group, topics, self._logger, gathers)
 
     def close(self) -> None:
         with self._lock:

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Given
 
 from millrace_wal.kafka.errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
+from millrace_wal.kafka.gathering import MOST, WAIT, Gathering
 from millrace_wal.kafka.silence import Silence
 from millrace_wal.record import TRACEPARENT, Closing, Positions, Record, Stretch
 
@@ -26,6 +27,8 @@ _SERVED_IN_TIME = 0.05
 """Seconds that a membership-only poll may take; what is not served by then is served by the next one."""
 _CLOSED_IN_TIME = 10.0
 """Seconds that the end of a client may take."""
+_SHORTEST_WAIT = 0.001
+"""Seconds; librdkafka counts milliseconds, and takes less for none."""
 SESSION_MS = 6_000
 """How long a killed member of a group keeps its partitions; the least that brokers allow unless they are
 configured otherwise."""
@@ -73,6 +76,16 @@ def _traceparents(messages: list[Any]) -> dict[int, str]:
     }
 
 
+def _written(messages: list[Any]) -> dict[str, list[int]]:
+    """By topic, when the records among these messages were written. A batch of more than MOST is as good as
+    one of little more: looking at each message would take too long."""
+    found: dict[str, list[int]] = {}
+    for one in messages[: MOST + 1]:
+        if one.error() is None:
+            found.setdefault(one.topic(), []).append(one.timestamp()[1])
+    return found
+
+
 def _taken(held: list[Stretch], limit: int) -> list[Stretch]:
     """Take the first ``limit`` messages out of ``held``."""
     found: list[Stretch] = []
@@ -89,8 +102,9 @@ def _taken(held: list[Stretch], limit: int) -> list[Stretch]:
 class _Client:
     """A consumer that is replaced when it is done for. ``make``: makes one and gives it its work."""
 
-    def __init__(self, make: Callable[[], Consumer], logger: Any, doing: str) -> None:
+    def __init__(self, make: Callable[[], Consumer], logger: Any, doing: str, gathers: bool) -> None:
         self._make, self._logger, self._doing = make, logger, doing
+        self._gathering = Gathering() if gathers else None
         self.consumer = make()
         self._failure: KafkaError | None = None
         self.positions: Positions = {}
@@ -105,12 +119,26 @@ class _Client:
             messages = self._consume(1, max(until - time.monotonic(), 0))
             if messages and limit > 1:
                 messages += self._consume(limit - 1, 0)
+                self._gather(messages, limit)
             found = [some for part in self._without_events(messages) for some in self._in_columns(part)]
             if self._failure is not None and not found:
                 self._raise_failure()
             # the end of a partition wakes us up too
             if found or time.monotonic() >= until:
                 return found
+
+    def _gather(self, messages: list[Any], limit: int) -> None:
+        """Wait for the rest of a burst, if these messages are its beginning."""
+        gathering, until = self._gathering, time.monotonic() + WAIT
+        if gathering is None:
+            return
+        while batch := _written(messages):
+            missing = min(gathering.missing(batch), limit - len(messages))
+            left = until - time.monotonic()
+            if missing <= 0 or left < _SHORTEST_WAIT or self._failure is not None:
+                gathering.took(batch)
+                return
+            messages += self._consume(missing, left)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -195,13 +223,14 @@ class KafkaReader(Closing):
         resolve: Callable[[str, Mapping[int, int]], dict[int, int]],
         grows: bool = False,
         ends: Callable[[Collection[str]], Positions] | None = None,
+        gathers: bool = False,
     ) -> None:
         self._resolve, self._logger = resolve, logger
         self._silence = None if ends is None else Silence(ends)
         self._config = _consumer_config(common) | {"group.id": "none"} | (_GROWING if grows else {})
         self._read: dict[str, set[int]] = {}
         """Topic -> partitions, as assigned; asking the consumer takes longer the more of them there are."""
-        self._client = _Client(self._make, logger, "read")
+        self._client = _Client(self._make, logger, "read", gathers)
         for topic, offsets in positions.items():
             self.add(topic, offsets)
 
@@ -269,7 +298,9 @@ class KafkaGroupReader(Closing):
     """See :class:`millrace_wal.record.GroupReader`. It uses Kafka's classic group protocol: under the newer
     one a killed member that comes back must wait for the end of its old session."""
 
-    def __init__(self, common: dict[str, Any], group: str, topics: Sequence[str], logger: Any) -> None:
+    def __init__(
+        self, common: dict[str, Any], group: str, topics: Sequence[str], logger: Any, gathers: bool = False
+    ) -> None:
         self._config = _consumer_config(common) | {
             "group.id": group,
             "partition.assignment.strategy": "cooperative-sticky",
@@ -284,7 +315,7 @@ class KafkaGroupReader(Closing):
         self._lost = ""
         self._paused = False
         self._held: list[Stretch] = []
-        self._client = _Client(self._make, logger, f"read as group {group}")
+        self._client = _Client(self._make, logger, f"read as group {group}", gathers)
 
     def _make(self) -> Consumer:
         consumer = Consumer(self._config, logger=self._logger)
