@@ -161,11 +161,11 @@ class ServiceSettings(Addresses):
         description="Networks that addresses of NOTIFY may be in; when empty, any.",
     )
     slots: int = Field(
-        default=8,
+        default=4,
         ge=1,
         le=4096,
-        description="Number of slots, into which the trigger's work is divided. It cannot be changed once a "
-        "deployment has state.",
+        description="Number of slots, into which the trigger's work is divided; at most so many cores share "
+        "it. It cannot be changed once a deployment has state.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The lowest severity that is logged."

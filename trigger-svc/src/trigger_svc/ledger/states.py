@@ -200,9 +200,10 @@ class SlotStates:
         return StateError(f"{what}; {BEGIN_ANEW.format(folder=self._folder.parent)}")
 
     def _other_number(self, slots: int | str) -> StateError:
+        was = slots if isinstance(slots, int) else "what it was"
         return StateError(
             f"MILLRACE_SLOTS is {self._slots}, but the states in {self._folder} were written for {slots} "
-            "slots, and this number cannot be changed: set it back to what it was, or "
+            f"slots, and this number cannot be changed: set MILLRACE_SLOTS to {was}, or "
             f"{BEGIN_ANEW.format(folder=self._folder.parent)}"
         )
 
