@@ -1,46 +1,29 @@
 """Readers on Kafka: one of given partitions, one that is a member of a consumer group.
 
-A Kafka client may end: by a fatal error, or because it loses its group's coordinator and never finds it again
-(librdkafka issues 2725, 3437). Both readers then go on with a new client. The reader of given partitions goes
-on where it stands; the member of a group begins where commits stand, as after a rebalance.
+When a client ends (``client``), both go on with a new one. The reader of given partitions goes on where it
+stands; the member of a group begins where commits stand, as after a rebalance.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import groupby
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka import Message as Given
 
-from millrace_wal.kafka.errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
-from millrace_wal.kafka.gathering import MOST, WAIT, Gathering
+from millrace_wal.kafka.client import Client
+from millrace_wal.kafka.errors import MISSING, REBALANCED, Strikes, is_fatal, kafka_error
 from millrace_wal.kafka.silence import Silence
-from millrace_wal.record import TRACEPARENT, Closing, Positions, Record, Stretch
+from millrace_wal.record import Closing, Positions, Record, Stretch
 
 _SERVED_IN_TIME = 0.05
 """Seconds that a membership-only poll may take; what is not served by then is served by the next one."""
-_CLOSED_IN_TIME = 10.0
-"""Seconds that the end of a client may take."""
-_SHORTEST_WAIT = 0.001
-"""Seconds; librdkafka counts milliseconds, and takes less for none."""
 SESSION_MS = 6_000
 """How long a killed member of a group keeps its partitions; the least that brokers allow unless they are
 configured otherwise."""
 STATISTICS_MS = 2_000
-
-
-_PASSING = MISSING | MOVING | REBALANCED | {
-    KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT,
-    KafkaError._MAX_POLL_EXCEEDED,
-}  # fmt: skip
-"""Errors that a consumer recovers from by itself: the broker is away, a topic is gone (its reader hears of
-that elsewhere), the group is changing."""
 
 
 def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
@@ -63,29 +46,6 @@ _GROWING: dict[str, Any] = {"fetch.wait.max.ms": 200}
 """A partition that is added waits for the running fetch to end; half of this costs a hundredth of a core."""
 
 
-def _times(messages: list[Any], first: int, end: int) -> list[int]:
-    return [at for _, at in map(Given.timestamp, messages[first:end])]
-
-
-def _traceparents(messages: list[Any]) -> dict[int, str]:
-    return {
-        at: value.decode("ascii", "replace")
-        for at, headers in enumerate(map(Given.headers, messages))
-        for name, value in headers or ()
-        if name == TRACEPARENT and value is not None
-    }
-
-
-def _written(messages: list[Any]) -> dict[str, list[int]]:
-    """By topic, when the records among these messages were written. A batch of more than MOST is as good as
-    one of little more: looking at each message would take too long."""
-    found: dict[str, list[int]] = {}
-    for one in messages[: MOST + 1]:
-        if one.error() is None:
-            found.setdefault(one.topic(), []).append(one.timestamp()[1])
-    return found
-
-
 def _taken(held: list[Stretch], limit: int) -> list[Stretch]:
     """Take the first ``limit`` messages out of ``held``."""
     found: list[Stretch] = []
@@ -97,118 +57,6 @@ def _taken(held: list[Stretch], limit: int) -> list[Stretch]:
         found.append(first)
         limit -= len(first)
     return found
-
-
-class _Client:
-    """A consumer that is replaced when it is done for. ``make``: makes one and gives it its work."""
-
-    def __init__(self, make: Callable[[], Consumer], logger: Any, doing: str, gathers: bool) -> None:
-        self._make, self._logger, self._doing = make, logger, doing
-        self._gathering = Gathering() if gathers else None
-        self.consumer = make()
-        self._failure: KafkaError | None = None
-        self.positions: Positions = {}
-        self.moved: set[str] = set()
-
-    def stretches(self, timeout: float, limit: int) -> list[Stretch]:
-        """Messages in a batch. An error is raised once all messages before it have been returned."""
-        self._raise_failure()
-        # consume() waits for all it was asked for; so ask for one message in time, then for those there
-        until = time.monotonic() + timeout
-        while True:
-            messages = self._consume(1, max(until - time.monotonic(), 0))
-            if messages and limit > 1:
-                messages += self._consume(limit - 1, 0)
-                self._gather(messages, limit)
-            found = [some for part in self._without_events(messages) for some in self._in_columns(part)]
-            if self._failure is not None and not found:
-                self._raise_failure()
-            # the end of a partition wakes us up too
-            if found or time.monotonic() >= until:
-                return found
-
-    def _gather(self, messages: list[Any], limit: int) -> None:
-        """Wait for the rest of a burst, if these messages are its beginning."""
-        gathering, until = self._gathering, time.monotonic() + WAIT
-        if gathering is None:
-            return
-        while batch := _written(messages):
-            missing = min(gathering.missing(batch), limit - len(messages))
-            left = until - time.monotonic()
-            if missing <= 0 or left < _SHORTEST_WAIT or self._failure is not None:
-                gathering.took(batch)
-                return
-            messages += self._consume(missing, left)
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise KafkaException(failure)
-
-    def _consume(self, count: int, timeout: float) -> list[Any]:
-        try:
-            return self.consumer.consume(count, timeout)  # type: ignore[no-any-return]
-        except KafkaException as error:
-            self._failure = error.args[0]
-            return []
-
-    def _without_events(self, messages: list[Any]) -> Iterator[list[Any]]:
-        """The records among these messages, in parts; the events between them are handled."""
-        errors = list(map(Given.error, messages))
-        begin = 0
-        if any(errors):  # comparing a KafkaError with None fails
-            for place, error in enumerate(errors):
-                if error is not None:
-                    yield messages[begin:place]
-                    self._heed(messages[place], error)
-                    begin = place + 1
-        yield messages[begin:] if begin else messages
-
-    def _heed(self, message: Any, error: KafkaError) -> None:
-        if error.code() == KafkaError._PARTITION_EOF:
-            self._reached(message.topic(), message.partition(), message.offset())
-        elif is_fatal(error) or error.code() not in _PASSING:
-            self._failure = error
-        elif message.topic() is not None:
-            self.moved.add(message.topic())
-
-    def _reached(self, topic: str, partition: int, offset: int) -> None:
-        self.moved.add(topic)
-        self.positions.setdefault(topic, {})[partition] = offset
-
-    def _in_columns(self, messages: list[Any]) -> Iterator[Stretch]:
-        """The messages, partition by partition as they come. The cells are read by C alone: a poll may return
-        thousands of messages of one row each."""
-        for partition, same in groupby(messages, Given.partition):
-            mine = list(same)
-            topics = list(map(Given.topic, mine))
-            if topics.count(topics[0]) == len(topics):
-                yield self._stretch(topics[0], partition, mine)
-            else:  # partitions of several topics, with the same number
-                for topic, some in groupby(mine, Given.topic):
-                    yield self._stretch(topic, partition, list(some))
-
-    def _stretch(self, topic: str, partition: int, messages: list[Any]) -> Stretch:
-        self._reached(topic, partition, messages[-1].offset() + 1)
-        offsets, keys, values = (list(map(cell, messages)) for cell in (Given.offset, Given.key, Given.value))
-        return Stretch(
-            topic, partition, offsets, keys, values,
-            partial(_times, messages), partial(_traceparents, messages),
-        )  # fmt: skip
-
-    def follow(self, why: str) -> None:
-        """Drop this client and go on with a new one. The old one is not closed: closing a client
-        after a fatal error would occupy a core forever. So it does not leave its group; its session
-        ends by itself."""
-        self._logger.warning("%s: this client cannot be used any more and is replaced: %s", self._doing, why)
-        self._failure = None
-        self.consumer = self._make()
-
-    def close(self) -> None:
-        """Leave the group, unless that takes too long: after a fatal error of the client it takes forever."""
-        closing = threading.Thread(target=self.consumer.close, name="wal-client-closing", daemon=True)
-        closing.start()
-        closing.join(_CLOSED_IN_TIME)
 
 
 class KafkaReader(Closing):
@@ -230,7 +78,7 @@ class KafkaReader(Closing):
         self._config = _consumer_config(common) | {"group.id": "none"} | (_GROWING if grows else {})
         self._read: dict[str, set[int]] = {}
         """Topic -> partitions, as assigned; asking the consumer takes longer the more of them there are."""
-        self._client = _Client(self._make, logger, "read", gathers)
+        self._client = Client(self._make, logger, "read", gathers)
         for topic, offsets in positions.items():
             self.add(topic, offsets)
 
@@ -315,7 +163,7 @@ class KafkaGroupReader(Closing):
         self._lost = ""
         self._paused = False
         self._held: list[Stretch] = []
-        self._client = _Client(self._make, logger, f"read as group {group}", gathers)
+        self._client = Client(self._make, logger, f"read as group {group}", gathers)
 
     def _make(self) -> Consumer:
         consumer = Consumer(self._config, logger=self._logger)
