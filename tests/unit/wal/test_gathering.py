@@ -14,7 +14,7 @@ NEXT = 600
 
 def times(count: int, first: int, last: int | None = None) -> dict[str, list[int]]:
     """So many messages of one topic, the first and the last written at these times."""
-    return {TOPIC: [first, *[first] * (count - 2), *([first if last is None else last] * (count > 1))]}
+    return {TOPIC: [first] * (count - 1) + [first if last is None else last]}
 
 
 def after(*parts: tuple[int, int, int]) -> Gathering:

@@ -161,10 +161,10 @@ class FlakyLog(Closing):
         return self.ask("reader", lambda: FlakyReader(self, self.log.reader(positions, grows, gathers)))
 
     def subscribe(self, group: str, topics: Sequence[str], gathers: bool = False) -> FlakyGroupReader:
-        return self.ask("subscribe", lambda: self._subscribe(group, topics))
+        return self.ask("subscribe", lambda: self._subscribe(group, topics, gathers))
 
-    def _subscribe(self, group: str, topics: Sequence[str]) -> FlakyGroupReader:
-        member = self.log.subscribe(group, topics)
+    def _subscribe(self, group: str, topics: Sequence[str], gathers: bool) -> FlakyGroupReader:
+        member = self.log.subscribe(group, topics, gathers)
         self._members.append(member)
         return FlakyGroupReader(self, group, member)
 

@@ -243,8 +243,8 @@ class Log(Protocol):
     ) -> Reader:
         """A reader of these topics and partitions from these offsets. ``grows``: records of a topic that is
         added, and the position after the end of a transaction, are to come within a tenth of a second, not
-        two seconds; asking that often costs the broker more. ``gathers``: after the first few records it
-        waits some milliseconds for those written together with them, where that has lately brought more."""
+        two seconds; asking that often costs the broker more. ``gathers``: it waits some
+        milliseconds for the rest of a burst of records, as far as the topic's bursts before tell its size."""
 
     def subscribe(self, group: str, topics: Sequence[str], gathers: bool = False) -> GroupReader:
         """A new member of the group, over these topics. A member that was killed keeps its partitions until

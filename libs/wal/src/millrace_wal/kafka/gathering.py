@@ -50,14 +50,20 @@ class _Bursts:
     def missing(self, times: Sequence[int]) -> int:
         if len(self._sizes) < _BURSTS or min(self._sizes) > MOST:
             return 0
-        size, last = self._size, self._last
-        for at in sorted(times):
-            size, last = (size + 1 if abs(at - last) <= _APART else 1), at
+        _, size, _ = self._after(times)
         return max(min(self._sizes) - size, 0)
 
     def took(self, times: Sequence[int]) -> None:
+        over, self._size, self._last = self._after(times)
+        self._sizes.extend(over)
+
+    def _after(self, times: Sequence[int]) -> tuple[list[int], int, int]:
+        """The sizes of the bursts that are over behind these messages; and the size and the last time of the
+        one that is present then."""
+        over, size, last = [], self._size, self._last
         for at in sorted(times):
-            if abs(at - self._last) > _APART:
-                self._sizes.append(self._size)
-                self._size = 0
-            self._size, self._last = self._size + 1, at
+            if abs(at - last) > _APART:
+                over.append(size)
+                size = 0
+            size, last = size + 1, at
+        return over, size, last

@@ -22,7 +22,7 @@ from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.stream.versions import Versions
-from millrace_core.trigger.types.occurrences import CORRECT, REDO, as_arrays
+from millrace_core.trigger.types.occurrences import CORRECT, REDO, as_arrays, nothing
 from millrace_core.wire import regroup
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
@@ -164,7 +164,7 @@ class Changes:
         if first <= min(last, reached) and state.clock.singles["started"][place]:
             yield from self._lose_rows(place, [(first, min(last, reached))], written, seen)
         if definition.showing is not None and last > reached:
-            found = self.judging.lose(place, [(first, last)], as_arrays([], 0), written)
+            found = self.judging.lose(place, [(first, last)], nothing(), written)
             yield from self.telling.tell(found, np.array([written]), seen)
 
     def lose_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
@@ -259,7 +259,7 @@ class Changes:
                 yield from self._lose_rows(place, spans, written, seen, doubtful=doubtful)
             waiting = [(ts, ts) for ts, *_ in found if ts > until[place]]
             if waiting and state.definition.showing is not None:
-                shown = self.judging.lose(place, waiting, as_arrays([], 0), written)
+                shown = self.judging.lose(place, waiting, nothing(), written)
                 yield from self.telling.tell(shown, np.array([written]), seen)
         if life.unknown:
             yield from self.reach(written, seen)

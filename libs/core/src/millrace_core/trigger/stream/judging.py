@@ -14,7 +14,7 @@ from millrace_core.trigger.stream.delay import FAR
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.types.forced import Forced
-from millrace_core.trigger.types.occurrences import Occurrences, as_arrays
+from millrace_core.trigger.types.occurrences import Occurrences, nothing
 from millrace_core.trigger.types.shown import Spans
 from millrace_core.wire.control import Offsets, Tick
 
@@ -97,7 +97,7 @@ class Judging:
     def open_again(self, places: list[int], written: Ints, seen: Offsets) -> Iterator[Output]:
         """These groups have been handed over with windows that may be open; ``written``: when that was
         (ms)."""
-        found = as_arrays([], 0)
+        found = nothing()
         self.follow(places, found, written)
         everything = np.array([-RANGE]), np.array([RANGE])
         shown = self._shown(dict.fromkeys(places, everything), found, written)
