@@ -48,8 +48,9 @@ class CalcSettings(SparkSettings):
     calc_query_lanes: int = Field(3, ge=1, description="Users' queries that may run at the same time.")
     calc_query_spare: bool = Field(
         True,
-        description="Keep a second process ready that takes over at once when the one for users' queries "
-        "ends; without it, queries wait until Spark has started again. It takes 700 to 900 MB.",
+        description="Keep a second process ready, from the first query on, that takes over at once when the "
+        "one for users' queries ends; without it, queries wait until Spark has started again. It takes "
+        "700 to 900 MB.",
     )
     calc_query_ends: int = Field(
         3,

@@ -178,6 +178,18 @@ def test_none_is_started_while_streams_begin(
     assert run(work, "SELECT 1", "ann") != first
 
 
+def test_none_is_started_before_there_was_a_query(begun: Begin, gate: Path) -> None:
+    """It takes 15 s of processor time and 700 MB: nobody who only has streams should pay for it."""
+    work = begun()
+    gate.touch()
+    while not work.look()[0]:
+        time.sleep(0.01)
+    work._keep_spare()
+    assert work._spare is None
+    run(work, "SELECT 1", "bob")
+    until_spared(work)
+
+
 def test_a_spare_that_ends_is_followed_by_another(begun: Begin, gate: Path) -> None:
     work = begun()
     gate.touch()
@@ -232,6 +244,7 @@ def test_who_is_over_is_told_so_before_the_query_has_ended(begun: Begin, gate: P
 def test_nothing_is_left_when_it_stops(begun: Begin, gate: Path) -> None:
     work = begun()
     gate.touch()
+    run(work, "SELECT 1", "bob")
     until_spared(work)
     first, spare = work._child, work._spare
     assert first is not None and spare is not None

@@ -175,7 +175,7 @@ class Calculator:
         empty = [i for i, outcome in enumerate(outcomes) if outcome.error is None and not outcome.count]
         if not empty:
             return outcomes
-        result = lane.run(plan.forced_sql, {TRIG: plain_arrow(relation[empty])}, spec.timezone)
+        result = lane.run(plan.forced_sql, {TRIG: _read_of(relation[empty], plan)}, spec.timezone)
         rows = result_frame(result, plan, offset=1)
         places = {tid: place for place, tid in enumerate(result.column(0).to_pylist())}
         found = list(outcomes)
@@ -199,7 +199,7 @@ class Calculator:
     def _set(
         self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Runs
     ) -> list[Outcome]:
-        relations: dict[str, Relation] = {TRIG: plain_arrow(relation)}
+        relations: dict[str, Relation] = {TRIG: _read_of(relation, plan)}
         with timed("job.rows"):
             for source in plan.sources:
                 if source.kind == "system":
@@ -246,6 +246,11 @@ class Calculator:
             for tid in tids_of(moments).tolist()
         ]
         return pa.concat_tables(parts)
+
+
+def _read_of(relation: pl.DataFrame, plan: Plan) -> pa.Table:
+    """What the plan reads of a trigger relation: Spark converts every cell that it is given."""
+    return plain_arrow(relation.select(name for name in relation.columns if name in plan.of_triggers))
 
 
 def _given_up(error: PlanError) -> Outcome:

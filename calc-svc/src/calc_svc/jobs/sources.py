@@ -83,8 +83,9 @@ def moments_of(
 
 
 def _rows_of(moments: Sequence[Moment]) -> pl.DataFrame:
-    """The rows of some moments of one relation."""
-    return moments[0].relation[[moment.place for moment in moments]]
+    """The rows of some moments of one relation, in its order."""
+    relation = moments[0].relation
+    return relation if len(moments) == len(relation) else relation[[moment.place for moment in moments]]
 
 
 def tids_of(moments: Sequence[Moment]) -> np.ndarray:

@@ -3,7 +3,8 @@ a query cannot be stopped. A spare process may wait to follow it.
 
 One such process runs queries, with a Spark and a heap of its own, so that no query takes cores, memory or the
 JVM from what is calculated for streams (decision 0066); another plans them (decision 0079). A spare that
-stands ready takes the place of one that ends at once (decision 0072).
+stands ready takes the place of one that ends at once (decision 0072). Until the first query comes, none can
+end the process, and there is no spare.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ TRIES = 3
 SPARE_PAUSE = 30.0
 """Seconds after which a spare process that has ended is started again."""
 SPARE_AFTER = 60.0
-"""Seconds from the first process to the start of the spare: streams that begin, or catch up after a restart,
-have the cores first."""
+"""Seconds from the first process to the start of the spare, at least: streams that begin, or catch up after a
+restart, have the cores first."""
 STOP = 8.0
 """Seconds that a query may take to end when it is told to: its lane is free again within ten seconds."""
 Answer = TypeVar("Answer")
@@ -78,6 +79,8 @@ class QueryProcess:
         self._spare: Child | None = None
         self._wants_spare, self._spare_from = spare, 0.0
         self._begun = self._waiting = 0
+        self._asked = False
+        """Whether any query has come yet."""
 
     # ------------------------------------------------------------------ the processes
 
@@ -127,10 +130,10 @@ class QueryProcess:
             self.begin()
 
     def _keep_spare(self) -> None:
-        """See to it that a spare process is waiting, if one is wanted."""
+        """See to it that a spare process is waiting, if one is wanted and there is anything to follow."""
         spare = self._spare
         if spare is None:
-            if self._wants_spare and time.monotonic() >= self._spare_from:
+            if self._wants_spare and self._asked and time.monotonic() >= self._spare_from:
                 self._spare = self._start(As.SPARE)
         elif spare.becomes_warm():
             with self._changed:
@@ -214,6 +217,7 @@ class QueryProcess:
 
     def _take(self, query: Query) -> tuple[Child, Line]:
         with self._changed:
+            self._asked = True
             self._waiting += 1
             try:
                 while (child := self._open_to(query)) is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from millrace_core.calc.conversion import Where, convert, rescaled, scale
@@ -175,11 +176,12 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
     changed = []
     for series in frame:
         if series.dtype.is_float():
-            changed.append(series.set(~series.is_finite(), None))
+            if not np.isfinite(series.to_numpy()).all():  # a NULL is NaN there
+                changed.append(series.set(~series.is_finite(), None))
         elif series.dtype == pl.Binary:
             texts = [None if v is None else v.decode("utf-8", "replace") for v in series]
             changed.append(pl.Series(series.name, texts, dtype=pl.String))
-    return frame.with_columns(changed)
+    return frame.with_columns(changed) if changed else frame
 
 
 def _message(topic: str, home: SubTable, rows: list[dict[str, object]], new: bool) -> list[Message]:

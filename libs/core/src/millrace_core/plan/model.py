@@ -73,7 +73,7 @@ def _whole_numbers(formula: Formula, rows: pl.DataFrame) -> pl.Series | None:
     value would be too large to be added to."""
     match formula:
         case ("const", int(value)) if abs(value) < _LARGE:
-            found = pl.repeat(value, len(rows), dtype=pl.Int64, eager=True)
+            found = pl.Series(np.full(len(rows), value, dtype=np.int64))
         case ("ref", name) if rows.schema[name] == pl.Int64:
             found = rows[name]
         case ("add" | "sub" as operation, a, b):
@@ -124,12 +124,16 @@ class Bound:
             found = [self.evaluate(row) for row in given]
             return np.array([none if value is None else value for value in found], dtype=np.int64)
         lower = self.terms[0][0][0] == ">"
-        bound = np.full(len(rows), _LEAST if lower else _GREATEST)
+        nothing = _LEAST if lower else _GREATEST
+        bound = np.full(len(rows), nothing)
         for (comparison, _), column in zip(self.terms, columns, strict=True):
             assert column is not None
-            values = (column + _STEP[comparison]).fill_null(_LEAST if lower else _GREATEST).to_numpy()
+            step = _STEP[comparison]
+            # where nothing is to be filled in, polars takes as long for that as for all the rest together
+            filled = (column + step).fill_null(nothing) if column.null_count() else None
+            values = column.to_numpy() + step if filled is None else filled.to_numpy()
             bound = np.maximum(bound, values) if lower else np.minimum(bound, values)
-        bound[bound == (_LEAST if lower else _GREATEST)] = none
+        bound[bound == nothing] = none
         return bound
 
     @property
@@ -208,6 +212,12 @@ class Plan:
         """Spark SQL for many triggers at once: relations have ``_tid``, ``_trig`` exists, and the result
         begins with ``_tid``. None for a user's query."""
         return None if self.set_tree is None else spark_text(self.set_tree)
+
+    @cached_property
+    def of_triggers(self) -> frozenset[str]:
+        """The columns of ``_trig`` that the SQL for many triggers may read: all names of columns in it."""
+        trees = [tree for tree in (self.set_tree, self.forced_tree) if tree is not None]
+        return frozenset(node.name for tree in trees for node in tree.find_all(exp.Column))
 
     @cached_property
     def forced_sql(self) -> str | None:

@@ -149,10 +149,10 @@ def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.Dat
     values: dict[str, Value] = {"_tgrpid": lambda event: event.group.id, "_tlocaltime": moment.localtime}
     values |= {one.name: one.of for one in moment.placeholders}
     data: dict[str, pl.Series] = {"_tid": pl.Series(range(len(events)), dtype=pl.Int32)}
+    null = pl.Series([None] * len(events), dtype=pl.Int64)
     for name in columns():
         take = values.get(name)
-        cells = [take(event) for event in events] if take else [None] * len(events)
-        data[name] = pl.Series(cells, dtype=pl.Int64)
+        data[name] = pl.Series([take(event) for event in events], dtype=pl.Int64) if take else null
     for i, type_ in enumerate(grouping_types(spec)):
         data[f"_g{i + 1}"] = pl.Series(
             [event.group.key[i] for event in events], dtype=polars_type(type_.type)
