@@ -53,9 +53,9 @@ def latency(peer: Peer, job: Job, pace: Pace) -> dict[str, Any]:
     warm part are not counted."""
     load = pace.load(job)
     with playing(peer, load) as one:
-        _warm(one)
+        feed = _warm(one)
         with InBackground(lambda: one.results.take(0.02)), Watch(peer.processes(), one.beside()) as watch:
-            written = _write(one, load.warm, load.rounds)
+            written = _write(one, feed, load.warm, load.rounds)
         one.reach(load.rounds, LAST_SECONDS)
         one.check()
         seconds = _late(one, written)["late"].to_list()
@@ -72,14 +72,14 @@ def recovery(peer: Peer, job: Job, pace: Pace) -> dict[str, Any]:
     result of a row that was written after it; ``caught_up_s``: to the last result that came late."""
     load = pace.load(job, crashes=True)
     with playing(peer, load) as one:
-        _warm(one)
+        feed = _warm(one)
         crash = load.warm + load.main // 4
         with InBackground(lambda: one.results.take(0.02)):
-            _write(one, load.warm, crash)
+            _write(one, feed, load.warm, crash)
             killed = time.perf_counter()
             peer.crash()
             again = _Beside(lambda: peer.start(one.run, one.topics, again=True))
-            written = _write(one, crash, load.rounds)
+            written = _write(one, feed, crash, load.rounds)
             again.join()
         one.reach(load.rounds)
         one.check()
@@ -116,23 +116,27 @@ class _Beside:
             raise self._error
 
 
-def _warm(one: Play) -> None:
+def _warm(one: Play) -> Feed:
     """The warm part: the first round before all others, then what gives the first results, and the rest once
-    they are there, so that the start takes nothing of it. All its results have come in the end."""
+    they are there, so that the start takes nothing of it. All its results have come in the end. Returns the
+    producer, for the rounds that follow: a new one takes half a second for its first message, whoever reads
+    it."""
     load = one.run.load
+    feed = Feed(one.run.broker, prompt=True)
     started = load.job.rounds(1, load.per_message)
-    _write(one, 0, 1)
+    _write(one, feed, 0, 1)
     one.peer.settle(one.run, one.topics)
-    _write(one, 1, started)
+    _write(one, feed, 1, started)
     one.reach(started)
-    _write(one, started, load.warm)
+    _write(one, feed, started, load.warm)
     one.reach(load.warm)
+    return feed
 
 
-def _write(one: Play, first: int, last: int) -> pl.DataFrame:
+def _write(one: Play, feed: Feed, first: int, last: int) -> pl.DataFrame:
     """Writes rounds when they are due; device, closed (the round), written (``perf_counter``)."""
     load = one.run.load
-    feed, topic = Feed(one.run.broker, prompt=True), one.topics.sources[0]
+    topic = one.topics.sources[0]
     keys = [device(0, number) for number in range(load.devices)]
     say(f"{load.rows(last - first):,} rows, {load.devices} every {STEP_MS} ms")
     times: list[float] = []
