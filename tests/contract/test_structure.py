@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from .statements import statements
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("libs/*/src"), *ROOT.glob("*-svc/src"), *ROOT.glob("api-gateway/src")])
 MODULES_OF_A_FOLDER = 15
@@ -29,7 +31,7 @@ def modules(*more: str) -> dict[str, Path]:
 
 def imported(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """What a module imports of ours, wherever in it the statement stands, for types alone as well."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in statements(file.read_text()):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from millrace_core.trigger.types.registry import BUILT_IN
 
+from .statements import statements
+
 ROOT = Path(__file__).parents[2]
 TYPES = ROOT / "libs/core/src/millrace_core/trigger/types"
 PACKAGE = "millrace_core.trigger.types"
@@ -23,7 +25,7 @@ MOST_MODULES = 15
 
 def imported(source: str) -> Iterator[str]:
     """The modules that a source imports, and what it takes from them, by full names."""
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(source):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -130,7 +130,7 @@ class QueryProcess:
             self.begin()
 
     def _keep_spare(self) -> None:
-        """See to it that a spare process is waiting, if one is wanted and there is anything to follow."""
+        """See to it that a spare process is waiting, if one is wanted, and from the first query on."""
         spare = self._spare
         if spare is None:
             if self._wants_spare and self._asked and time.monotonic() >= self._spare_from:
