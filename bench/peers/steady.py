@@ -53,7 +53,8 @@ def latency(peer: Peer, job: Job, pace: Pace) -> dict[str, Any]:
     warm part are not counted."""
     load = pace.load(job)
     with playing(peer, load) as one:
-        feed = _warm(one)
+        feed = Feed(one.run.broker, prompt=True)
+        _warm(one, feed)
         with InBackground(lambda: one.results.take(0.02)), Watch(peer.processes(), one.beside()) as watch:
             written = _write(one, feed, load.warm, load.rounds)
         one.reach(load.rounds, LAST_SECONDS)
@@ -72,7 +73,8 @@ def recovery(peer: Peer, job: Job, pace: Pace) -> dict[str, Any]:
     result of a row that was written after it; ``caught_up_s``: to the last result that came late."""
     load = pace.load(job, crashes=True)
     with playing(peer, load) as one:
-        feed = _warm(one)
+        feed = Feed(one.run.broker, prompt=True)
+        _warm(one, feed)
         crash = load.warm + load.main // 4
         with InBackground(lambda: one.results.take(0.02)):
             _write(one, feed, load.warm, crash)
@@ -116,13 +118,12 @@ class _Beside:
             raise self._error
 
 
-def _warm(one: Play) -> Feed:
+def _warm(one: Play, feed: Feed) -> None:
     """The warm part: the first round before all others, then what gives the first results, and the rest once
-    they are there, so that the start takes nothing of it. All its results have come in the end. Returns the
-    producer, for the rounds that follow: a new one takes half a second for its first message, whoever reads
+    they are there, so that the start takes nothing of it. All its results have come in the end. ``feed``
+    writes what is measured, too: a new producer takes half a second for its first message, whoever reads
     it."""
     load = one.run.load
-    feed = Feed(one.run.broker, prompt=True)
     started = load.job.rounds(1, load.per_message)
     _write(one, feed, 0, 1)
     one.peer.settle(one.run, one.topics)
@@ -130,7 +131,6 @@ def _warm(one: Play) -> Feed:
     one.reach(started)
     _write(one, feed, started, load.warm)
     one.reach(load.warm)
-    return feed
 
 
 def _write(one: Play, feed: Feed, first: int, last: int) -> pl.DataFrame:

@@ -27,6 +27,10 @@ class Home:
     def warm_up(self) -> None:
         self.seen.append("warm up")
 
+    def rehearse(self, stopping: threading.Event) -> None:
+        assert stopping is self.work.stopping and not stopping.is_set()
+        self.seen.append("rehearse")
+
     def _begin(self) -> None:
         self.seen.append("begin")
         self.began.set()
@@ -40,7 +44,7 @@ def test_triggers_are_calculated_before_all_is_warm() -> None:
     home = Home()
     home.loaded.set()
     home.work.step()
-    assert home.seen == ["spark", "begin", "look", "queries", "warm up", "warm"]
+    assert home.seen == ["spark", "begin", "look", "queries", "warm up", "warm", "rehearse"]
     assert home.work.stopping.is_set()
 
 
@@ -49,7 +53,7 @@ def test_triggers_that_wait_have_the_cores_first() -> None:
     home.loaded.set()
     home.waiting = ["triggers", "no partition"]
     home.work.step()
-    assert home.seen == ["spark", "begin", "look", "look", "look", "queries", "warm up", "warm"]
+    assert home.seen == ["spark", "begin", "look", "look", "look", "queries", "warm up", "warm", "rehearse"]
 
 
 def test_users_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +62,7 @@ def test_users_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     home.loaded.set()
     home.waiting = ["triggers"] * 1_000
     home.work.step()
-    assert home.seen[-3:] == ["queries", "warm up", "warm"] and len(home.waiting) > 900
+    assert home.seen[-4:] == ["queries", "warm up", "warm", "rehearse"] and len(home.waiting) > 900
 
 
 def test_nothing_begins_before_the_catalog_is_read() -> None:
@@ -68,7 +72,7 @@ def test_nothing_begins_before_the_catalog_is_read() -> None:
     assert not home.began.wait(0.2) and home.seen == ["spark"]
     home.loaded.set()
     thread.join()
-    assert home.seen[1:] == ["begin", "look", "queries", "warm up", "warm"]
+    assert home.seen[1:] == ["begin", "look", "queries", "warm up", "warm", "rehearse"]
 
 
 @pytest.mark.parametrize("loaded", [False, True])

@@ -211,7 +211,7 @@ class Calculator:
         with timed("job.sql"):
             result = lane.run(plan.set_sql or "", relations, spec.timezone)
         tids = result.column(0).to_numpy().astype(np.int64)
-        wanted = tids_of(moments).astype(np.int64)
+        wanted = relation[TID].to_numpy().astype(np.int64)
         return outcomes_of(result_frame(result, plan, offset=1), tids, wanted, plan)
 
     def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Runs) -> Outcome:
