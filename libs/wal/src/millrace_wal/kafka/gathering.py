@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 WAIT = 0.015
 """Seconds for which the rest of a burst is waited for, at most."""
-MOST = 100
+MOST = 1_000
 """A burst of more messages is not waited for: its first part shares the fixed cost of a batch already."""
 _APART = 2
 """Milliseconds between a message and the next one of the same burst, at most."""
