@@ -19,7 +19,7 @@ from notify_svc.pusher import Pusher, Report
 from notify_svc.settings import NotifySettings
 from notify_svc.traces import NONE, traced_in
 
-_POLL = 0.1
+_POLL = 0.25
 _REPORT_EVERY = 0.25
 """Seconds between commits; one takes a few milliseconds, in which nothing is read."""
 _SWEEP_EVERY = 5.0

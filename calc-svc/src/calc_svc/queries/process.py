@@ -9,7 +9,6 @@ end the process, and there is no spare.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -30,6 +29,8 @@ from millrace_service import instant
 
 TICK = 0.05
 """Seconds between two looks at whether a query is over."""
+LOOK = 0.2
+"""Seconds between two looks at whether the process has ended."""
 TRIES = 3
 """How often a query is begun if its process keeps ending, other than from a lack of memory."""
 SPARE_PAUSE = 30.0
@@ -117,9 +118,9 @@ class QueryProcess:
         if child is None:
             return
         self._keep_spare()
-        try:
-            code = child.process.wait(0.2)
-        except subprocess.TimeoutExpired:
+        self.stopping.wait(LOOK)  # Popen.wait looks far more often
+        code = child.process.poll()
+        if code is None:
             return
         if not self.stopping.is_set():
             why = child.blamed[0] if child.blamed else ""
