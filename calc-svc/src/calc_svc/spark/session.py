@@ -23,6 +23,7 @@ from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import Asked, PreparedQueries
 from calc_svc.spark.relations import Relation
 from calc_svc.spark.start import new_spark
+from calc_svc.spark.usual import USUAL, usual_rows
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_spark import SparkStart
 
@@ -48,7 +49,7 @@ CUT_OFF = (Py4JNetworkError, OSError, EOFError)
 WARM_UP_SECONDS = 300.0
 """How long the first queries may keep the warm-up waiting."""
 REHEARSALS = 300
-"""A job takes 12 ms at first, and 4 after so many."""
+"""A small job's SQL takes 20 ms at first, and 5 after so many (decision 0087)."""
 REHEARSED_ROWS = 40
 REHEARSAL_PAUSE = 0.01
 """Seconds between two rehearsals; whoever has something to calculate waits for one at most."""
@@ -56,13 +57,6 @@ SMALL_ROWS = 5_000
 SMALL_BYTES = 4_000_000
 MEDIUM_ROWS = 500_000
 
-USUAL = (
-    "SELECT _trig._tid, _trig._twstart AS ts, _trig._tbname, a.mean, a.low, a.high, coalesce(a.n, 0)"
-    " FROM _trig LEFT JOIN (SELECT s._tid, avg(cast(s.v AS DOUBLE)) AS mean, min(s.v) AS low,"
-    " max(s.v) AS high, count(*) AS n FROM _src0 s JOIN _trig ON _trig._tid = s._tid"
-    " WHERE s.ts >= _trig._twstart AND s.ts < _trig._twend GROUP BY s._tid) a ON a._tid = _trig._tid"
-)
-"""A query of the usual kind, as streams' queries are planned: aggregates of a window's rows."""
 
 JobSize = Literal["small", "medium", "large"]
 
@@ -197,29 +191,6 @@ class Lane:
             yield place.small
 
 
-def _usual_rows(count: int) -> dict[str, pa.Table]:
-    """The relations of :data:`USUAL`: so many rows, in windows of ten rows each, the last of them empty."""
-    windows = count // 10 + 2
-    starts = [10_000 * window for window in range(windows)]
-    return {
-        "_trig": pa.table(
-            {
-                "_tid": pa.array(range(windows), pa.int32()),
-                "_twstart": pa.array(starts, pa.int64()),
-                "_twend": pa.array([start + 10_000 for start in starts], pa.int64()),
-                "_tbname": [f"d{window}" for window in range(windows)],
-            }
-        ),
-        "_src0": pa.table(
-            {
-                "_tid": pa.array([row // 10 for row in range(count)], pa.int32()),
-                "ts": pa.array([1_000 * row for row in range(count)], pa.int64()),
-                "v": pa.array([None if row % 7 == 0 else row for row in range(count)], pa.int32()),
-            }
-        ),
-    }
-
-
 def _kind(relations: Mapping[str, Relation]) -> JobSize:
     """By rows. What Spark reads from files is large."""
     arrow = [relation for relation in relations.values() if isinstance(relation, pa.Table)]
@@ -300,7 +271,7 @@ class Engine:
         and the first ones of a new session still a moment."""
         if self._warm:
             return
-        few, many = _usual_rows(3), _usual_rows(SMALL_ROWS + 1)
+        few, many = usual_rows(3), usual_rows(SMALL_ROWS + 1)
         first, *_ = self._counts
         # each turn borrows the next place; calculations that run meanwhile have the others
         for pool in (first, first, *(pool for pool, count in self._counts.items() for _ in range(count))):
@@ -315,7 +286,7 @@ class Engine:
         """Run the usual small job some hundred times, whenever no other job runs, or until ``stopping`` is
         set. Java compiles what has run often: until then, a stream's small jobs take twice as long."""
         pool, *_ = self._counts
-        relations = _usual_rows(REHEARSED_ROWS)
+        relations = usual_rows(REHEARSED_ROWS)
         for _ in range(REHEARSALS):
             while not stopping.wait(REHEARSAL_PAUSE) and self._lanes[pool].qsize() < self._numbers[pool]:
                 pass
