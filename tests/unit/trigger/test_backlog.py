@@ -97,8 +97,9 @@ def replay(cluster: Any, kit: Any, given_: list[dict[str, Any]], some: list[Any]
         if then != "stay":
             cluster.run()
     cluster.run()
-    cluster.tick(cluster.now)
-    cluster.run()
+    for _ in range(2):
+        cluster.tick(cluster.now)
+        cluster.run()
     return cluster
 
 
@@ -181,6 +182,34 @@ def test_all_is_judged_when_no_rows_come(kit: Any) -> None:
     assert cluster.unheeded == heeded + 1, "an idle slot does not look at ticks"
 
 
+def test_while_rows_come_a_tick_changes_nothing(kit: Any) -> None:
+    cluster = many(kit, Kept(kit).cluster)
+    for tick in range(3):
+        cluster.write("c1", [1_005 + tick])
+        cluster.run()
+        cluster.tick(5_000 + tick)
+        cluster.run()
+        assert behind(cluster).keys() == set(range(1, STREAMS + 1))
+    cluster.tick(6_000)
+    cluster.run()
+    assert behind(cluster) == {}
+    told = {one.stream: one.totals["rows_read"] for one in cluster.status if isinstance(one, status.Counters)}
+    assert told == dict.fromkeys(range(1, STREAMS + 1), 5)
+
+
+def test_streams_put_rows_off_again_once_they_have_judged_all(kit: Any) -> None:
+    cluster = many(kit, Kept(kit).cluster)
+    cluster.write("c1", [1_005])
+    cluster.run()
+    for tick in range(2):
+        cluster.tick(5_000 + tick)
+        cluster.run()
+    assert behind(cluster) == {}
+    cluster.write("c1", [1_006])
+    cluster.run()
+    assert behind(cluster).keys() == set(range(1, STREAMS + 1))
+
+
 def test_whoever_waits_for_long_judges_a_few_in_a_batch(kit: Any) -> None:
     cluster = many(kit, kit.Cluster(1), STREAMS * 2)
     cluster.write("c1", [1_003])
@@ -228,6 +257,8 @@ def test_a_stream_that_is_set_aside_stops_before_what_it_put_off(kit: Any) -> No
     slot = Slot.restore(cluster.blobs[0])
     slot.on_batch(Messages.of([record]), {3: "it fails"})
     assert slot.contents.streams[3].life.stopped_at == {0: end}
+    assert slot.contents.backlogs[METERS].behind.keys() == set(range(1, STREAMS + 1)) - {3}
+    slot.tables.catch_up(METERS, [])
     read = {uid: stream.life.totals["rows_read"] for uid, stream in slot.contents.streams.items()}
     assert read == dict.fromkeys(range(1, STREAMS + 1), 4) | {3: 2}
 

@@ -49,14 +49,15 @@ def test_ticks_are_no_news() -> None:
     }
 
 
-def test_rows_are_followed_by_one_report_and_one_tick() -> None:
+def test_rows_are_followed_by_one_report_and_two_ticks() -> None:
     bench = Bench()
     assert bench.step({}) == ([], 0)
     first = status.ReadUpTo("wal.d.t", {0: 4}, "host:1")
     assert bench.step(progress(wal_d_t=4, clock=1)) == ([first], 1)
-    assert bench.step(progress(wal_d_t=4, clock=2)) == ([first], 1), "its own tick is no news"
-    found, ticks = bench.step(progress(wal_d_t=7, clock=2))
-    assert (found[1:], ticks) == ([status.ReadUpTo("wal.d.t", {0: 7}, "host:1")], 2)
+    assert bench.step(progress(wal_d_t=4, clock=2)) == ([first], 2), "no rows have come since the first tick"
+    assert bench.step(progress(wal_d_t=4, clock=3)) == ([first], 2), "its own ticks are no news"
+    found, ticks = bench.step(progress(wal_d_t=7, clock=3))
+    assert (found[1:], ticks) == ([status.ReadUpTo("wal.d.t", {0: 7}, "host:1")], 3)
 
 
 def test_regrouped_rows_need_a_tick_too() -> None:

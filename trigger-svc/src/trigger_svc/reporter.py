@@ -38,6 +38,8 @@ class Reporter:
         self.name, self.stopping = "reporter", threading.Event()
         self._log, self._progress, self._instance = log, progress, instance
         self._told: dict[str, dict[int, int]] = {}
+        self._moved = False
+        """Whether anything had been read further at the last report."""
         self._known: frozenset[str] = frozenset()
         """Topics that an earlier process has reported."""
 
@@ -78,6 +80,9 @@ class Reporter:
         messages += [Message(STATUS.name, status.key(ReadUpTo(topic, {})), None) for topic in gone]
         if messages:
             self._log.append(messages)
-        if news:
+        # the slots tell what they have counted with a tick, and a while after the last rows what waited until
+        # then (``slot.backlog``)
+        if news or self._moved:
             idle_tick(self._log)
+        self._moved = bool(news)
         self._told, self._known = now, frozenset()

@@ -3,8 +3,8 @@
 How rows are divided into batches is invisible: a stream tells the same whether it evaluates rows as they come
 or many at once. So if many streams read a table, each evaluates rows only when it has something to tell: of a
 thousand windows that end at different times, few end in one batch. What a stream has put off is evaluated
-before anything other than rows reaches it, and when no rows come. So nobody can tell the difference, except
-that its counters lag behind.
+before anything other than rows reaches it, and when a tick comes and no rows have come since the tick before.
+So nobody can tell the difference, except that its counters lag behind.
 """
 
 from __future__ import annotations
@@ -83,10 +83,11 @@ class _Part:
 
 class Backlog:
     """The messages of one topic that some stream has not evaluated. ``behind``: for each such stream, the
-    number of the first part that it has not evaluated."""
+    number of the first part that it has not evaluated. ``ticked``: whether a tick has come since the last of
+    these messages, or may have (a slot that is restored does not know)."""
 
     def __init__(self, topic: str) -> None:
-        self.topic = topic
+        self.topic, self.ticked = topic, False
         self.behind: dict[int, int] = {}
         self._first = 0
         self._parts: list[_Part] = []
@@ -98,7 +99,7 @@ class Backlog:
     def put_off(self, uids: Iterable[int], messages: Messages, seen: Mapping[int, int]) -> None:
         """Note that these streams have not evaluated these messages; ``seen``: what had been seen of the
         topic before them."""
-        number = self._first + len(self._parts)
+        number, self.ticked = self._first + len(self._parts), False
         self._parts.append(_Part(messages, dict(seen)))
         self._count += len(messages)
         for uid in uids:
@@ -153,6 +154,7 @@ class Backlog:
     def load(topic: str, data: list[Any]) -> Backlog:
         backlog = Backlog(topic)
         backlog._first, backlog.behind, parts = data
+        backlog.ticked = True
         backlog._parts = [_load(topic, part) for part in parts]
         backlog._count = sum(len(part.messages) for part in backlog._parts)
         return backlog

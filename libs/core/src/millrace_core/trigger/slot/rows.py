@@ -78,7 +78,7 @@ class TableReader:
         slot = self.contents
         backlog = slot.backlogs.get(topic) or Backlog(topic)
         many = len(messages) + len(backlog) > MOST
-        if not slot.untouched or len(streams) < FEW or many or topic in slot.again:
+        if len(streams) < FEW or many or topic in slot.again:
             return {}
         known = slot.calm
         calm = [known.get(stream.uid) or self._calmness(stream) for stream in streams]
@@ -98,13 +98,12 @@ class TableReader:
         return resting
 
     def _calmness(self, stream: AnyStream) -> Calm:
-        """Whether the stream can wait; it is asked again when it has changed."""
+        """Whether the stream can wait; it is asked again once it may have changed."""
         found = Calm(stream.live or heeds_changes(stream), stream.definition.child, NEVER_CALM)
         with self.contents.blame.of(stream.uid):
             if stream.live:
                 found = found._replace(span=calm_of(stream.state))
-        if stream.uid in self.contents.untouched:
-            self.contents.calm[stream.uid] = found
+        self.contents.calm[stream.uid] = found
         return found
 
     def _taken(self, topic: str, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:

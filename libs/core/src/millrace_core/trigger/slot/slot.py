@@ -111,13 +111,16 @@ class Slot:
         return out
 
     def _begin(self, topics: Set[str], out: list[Output]) -> None:
-        """Evaluate everything that was put off, if a control record comes, or nothing but ticks."""
+        """Evaluate everything that was put off, if a control record comes; if nothing but ticks comes, what
+        was put off before the tick before."""
         slot = self.contents
         if self.control.aside or self.control.absent or topics & {CONTROL.name, REGROUP.name, HANDOVER.name}:
             slot.touch(slot.streams)
-        if CONTROL.name in topics or topics == {CLOCK.name}:
-            for topic in list(slot.backlogs):
+        for topic, backlog in list(slot.backlogs.items()):
+            ticked = topics == {CLOCK.name}
+            if CONTROL.name in topics or (ticked and backlog.ticked):
                 self.tables.catch_up(topic, out)
+            backlog.ticked = ticked
 
     def _end(self, ticked: bool, out: list[Output]) -> None:
         slot = self.contents
@@ -144,7 +147,7 @@ class Slot:
         for uid in sorted(received):
             stream = slot.streams.get(uid)
             if stream is not None and stream.live:
-                with slot.blame.of(uid):
+                with slot.changing(stream):
                     out.extend(stream.judge_regrouped(received[uid]))
 
     def _on_handovers(self, messages: Messages, out: list[Output]) -> None:
@@ -154,7 +157,7 @@ class Slot:
             stream = slot.streams.get(handover.stream) if handover.slot == slot.number else None
             if isinstance(stream, Stream) and stream.live:
                 seen = slot.seen.get(stream.definition.topic, {})
-                with slot.blame.of(stream.uid):
+                with slot.changing(stream):
                     out.extend(stream.take_past(handover, int(messages.timestamp[place]), seen))
 
     # ------------------------------------------------------------------ processing time
