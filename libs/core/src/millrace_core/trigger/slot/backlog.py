@@ -9,7 +9,7 @@ So nobody can tell the difference, except that its counters lag behind.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -108,6 +108,9 @@ class Backlog:
     def overdue(self, now: int) -> list[int]:
         """Streams that have waited for longer than LONG at ``now`` (ms): only the ones that have waited
         longest."""
+        first = min(self.behind.values(), default=None)
+        if first is None or now - self._since(first) <= LONG:
+            return []
         by_age = sorted((number, uid) for uid, number in self.behind.items())[:AT_ONCE]
         return [uid for number, uid in by_age if now - self._since(number) > LONG]
 
@@ -120,21 +123,27 @@ class Backlog:
         number = self.behind.get(uid)
         return None if number is None else self._parts[number - self._first].seen
 
-    def take(self, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
-        """What these streams have put off and must evaluate now, oldest first. Streams that have the same to
-        evaluate share an entry. They are no longer behind."""
-        found: dict[int, set[int]] = {}
-        for uid in uids:
+    def take(self, children: Mapping[int, bytes | None]) -> list[tuple[set[int], list[Messages]]]:
+        """What these streams have put off and must evaluate now, oldest first; for each, the child that it
+        takes rows from (None: from any). Streams that have the same to evaluate share an entry. They are no
+        longer behind."""
+        found: dict[tuple[int, bytes | None], set[int]] = {}
+        for uid, child in children.items():
             number = self.behind.pop(uid, None)
             if number is not None:
-                found.setdefault(number, set()).add(uid)
+                found.setdefault((number, child), set()).add(uid)
         taken = [
-            (found[number], [part.messages for part in self._parts[number - self._first :]])
-            for number in sorted(found)
+            (found[number, child], self._of(number, child))
+            for number, child in sorted(found, key=lambda one: (one[0], one[1] or b""))
         ]
         if found:
             self._trim()
         return taken
+
+    def _of(self, number: int, child: bytes | None) -> list[Messages]:
+        """The messages from this part on; of a child, only the parts that have some of its messages."""
+        parts = (part.messages for part in self._parts[number - self._first :])
+        return [some for some in parts if child is None or child in some.keys]
 
     def _trim(self) -> None:
         """Forget what no stream has left to evaluate."""

@@ -34,7 +34,7 @@ class Failures:
         topic, seen = stream.definition.topic, None
         if topic in slot.backlogs:
             seen = slot.backlogs[topic].seen_by(stream.uid)
-            slot.backlogs[topic].take([stream.uid])
+            slot.backlogs[topic].take({stream.uid: None})
         seen = slot.seen.get(topic, {}) if seen is None else seen
         stream.stop(seen, stream.life.origins, slot.inbox.taken.get(topic, {}))
 

@@ -20,6 +20,7 @@ import numpy as np
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.blame import StreamsFail
 from millrace_core.trigger.slot.holdings import MOST
+from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.slot import NOTHING, Slot
 from millrace_core.trigger.slot.state import wanting
 from millrace_core.trigger.stream.delay import upcoming
@@ -97,6 +98,7 @@ class RunningSlot:
         self._since: list[Batch] = []
         self._remembered = 0
         """The number of messages in these batches."""
+        self._timed = _Timed()
         self.changed = False
         self.remarks: list[str] = []
         self.delays_due: list[int] = [] if state is None else Slot.delays_due(state)
@@ -119,7 +121,7 @@ class RunningSlot:
         self._slot = slot
         self._since.append((messages, again))
         self._remembered += len(messages)
-        self.delays_due = _delays_due(slot)
+        self.delays_due = self._timed.due(slot)
         return sent
 
     def snapshot(self) -> tuple[bytes | None, list[Output]]:
@@ -179,15 +181,23 @@ class RunningSlot:
         return sent
 
 
-def _delays_due(slot: Slot) -> list[int]:
-    """As :func:`state.delays_due`, for a running slot."""
-    due = [
-        stream.state.all_due
-        for stream in slot.contents.streams.values()
-        if stream.live and stream.state.definition.waits_for_time
-    ]
-    found: list[int] = upcoming(np.concatenate(due)).tolist() if due else []
-    return found
+class _Timed:
+    """The streams of a running slot that wait for time. Which these are, only control records change."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Slot, int] | None = None
+        self._streams: list[AnyStream] = []
+
+    def due(self, slot: Slot) -> list[int]:
+        """As :func:`state.delays_due`."""
+        contents = slot.contents
+        if self._of is None or self._of[0] is not slot or self._of[1] != contents.control:
+            every = contents.streams.values()
+            self._of = slot, contents.control
+            self._streams = [stream for stream in every if stream.state.definition.waits_for_time]
+        due = [stream.state.all_due for stream in self._streams if stream.live]
+        found: list[int] = upcoming(np.concatenate(due)).tolist() if due else []
+        return found
 
 
 def in_order(due: Iterable[int]) -> list[int]:

@@ -5,7 +5,7 @@ Streams that have nothing to tell of a batch's rows put them off (``slot.backlog
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class TableReader:
         if not resting:
             self.catch_up(topic, out)
         due = {stream.uid: stream for stream in streams if stream.uid not in resting}
-        taken = self._taken(topic, due)
+        taken = self._taken(topic, due.values())
         if waiting := [uid for uid, waits in resting.items() if waits]:
             slot.backlogs.setdefault(topic, Backlog(topic)).put_off(waiting, messages, before)
         for uids, earlier in taken:
@@ -106,12 +106,12 @@ class TableReader:
         self.contents.calm[stream.uid] = found
         return found
 
-    def _taken(self, topic: str, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
+    def _taken(self, topic: str, streams: Iterable[AnyStream]) -> list[tuple[set[int], list[Messages]]]:
         """What these streams have put off in a topic."""
         backlog = self.contents.backlogs.get(topic)
         if backlog is None:
             return []
-        taken = backlog.take(uids)
+        taken = backlog.take({stream.uid: stream.definition.child for stream in streams})
         if not len(backlog):
             del self.contents.backlogs[topic]
         return taken
@@ -119,8 +119,10 @@ class TableReader:
     def catch_up(self, topic: str, out: list[Output]) -> None:
         """Evaluate everything that was put off in a topic."""
         backlog = self.contents.backlogs.get(topic)
-        for uids, earlier in self._taken(topic, list(backlog.behind) if backlog else []):
-            mine = [stream for uid, stream in self.contents.streams.items() if uid in uids]
+        streams = self.contents.streams
+        behind = [streams[uid] for uid in backlog.behind if uid in streams] if backlog else []
+        for uids, earlier in self._taken(topic, behind):
+            mine = [stream for uid, stream in streams.items() if uid in uids]
             with self.contents.blame.of_all(uids):
                 self._judge_messages(topic, mine, joined(topic, earlier), out)
 
