@@ -49,21 +49,21 @@ class Figure:
 
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("result_latency_ms.p50", "ms", "<=", 250),
-    Figure("result_latency_ms.p99", "ms", "<=", 600),
-    Figure("result_latency_5000_ms.p50", "ms", "<=", 250),
-    Figure("result_latency_5000_ms.p99", "ms", "<=", 600),
+    Figure("result_latency_ms.p50", "ms", "<=", 60),
+    Figure("result_latency_ms.p99", "ms", "<=", 150),
+    Figure("result_latency_5000_ms.p50", "ms", "<=", 100),
+    Figure("result_latency_5000_ms.p99", "ms", "<=", 300),
     Figure("calc_triggers_per_s", "1/s", ">=", 1500),
     Figure("calc_one_by_one_per_s", "1/s"),
     Figure("calc_triggers_per_s", "x", ">=", 30, "calc_one_by_one_per_s"),
     Figure("rss_bytes", "bytes", "<=", 4_000_000_000),
-    Figure("idle_cores", "cores", "<=", 0.1),
+    Figure("idle_cores", "cores", "<=", 0.06),
     Figure("start_seconds", "s"),
     *(
         replace(figure, part=TRIGGER_STAGE)
         for figure in (
-            Figure("trigger_latency_ms.p50", "ms", "<=", 120),
-            Figure("trigger_latency_ms.p99", "ms", "<=", 250),
+            Figure("trigger_latency_ms.p50", "ms", "<=", 15),
+            Figure("trigger_latency_ms.p99", "ms", "<=", 60),
             Figure("trigger_latency_5000_ms.p50", "ms", "<=", 120),
             Figure("trigger_latency_5000_ms.p99", "ms", "<=", 250),
             Figure("trigger_rows_per_s.1", "rows/s"),

@@ -32,7 +32,7 @@ FIGURES = tuple(
     for name in ("trigger_latency_ms", "result_latency_ms")
     for many in map(str, STREAMS)
     for share, goal in (
-        ("p50", () if many == "10" else ("<=", 3, f"{name}.10.p50")),
+        ("p50", () if many == "10" else ("<=", 1.3, f"{name}.10.p50")),
         ("p99", ()),
     )
 )

@@ -19,7 +19,8 @@ from notify_svc.pusher import Pusher, Report
 from notify_svc.settings import NotifySettings
 from notify_svc.traces import NONE, traced_in
 
-_POLL = 0.25
+_POLL, _REST = 0.25, 1.0
+"""Seconds that a step waits for records: while something is to be committed soon, and otherwise."""
 _REPORT_EVERY = 0.25
 """Seconds between commits; one takes a few milliseconds, in which nothing is read."""
 _SWEEP_EVERY = 5.0
@@ -46,7 +47,7 @@ class Intake:
         self._loop = loop
         self._logger = logger
         self._dead = DeadLetters(log, "notify-svc", passed_over(logger))
-        self._handed = 0
+        self._handed = self._asked = 0
         self._asked_at = 0.0
         self._swept_at = 0.0
         self._done: queue.SimpleQueue[Report] = queue.SimpleQueue()
@@ -83,7 +84,7 @@ class Intake:
         """Take in what has come, and write down what is done."""
         reader, directory = self._reader, self._directory
         assert reader is not None and directory is not None, "begin comes first"
-        stretches = reader.stretches(_POLL, self._limit())
+        stretches = reader.stretches(_POLL if self._busy() else _REST, self._limit())
         traces = traced_in(stretches, self._tracing) if self._tracing.on else NONE
         records = [record for some in stretches for record in some.records()]
         self.reads = True
@@ -118,10 +119,18 @@ class Intake:
         ends = self._log.end_offsets(NOTIFICATIONS.name)
         return dict(self._positions), behind(NOTIFICATIONS.name, ends, self._positions)
 
+    def _waiting(self) -> int:
+        """How many records wait for their addresses."""
+        return self._pusher.load + self._handed - self._pusher.accepted
+
+    def _busy(self) -> bool:
+        """Whether something is to be written down soon."""
+        asked = self._asked == self._handed and self._done.empty()
+        return not asked or bool(self._kept or self._uncommitted or self._unsaid)
+
     def _limit(self) -> int:
         """How many records to read now: none while enough are waiting for their addresses."""
-        ahead = self._handed - self._pusher.accepted
-        full = self._pusher.load + ahead >= self._settings.notify_waiting
+        full = self._waiting() >= self._settings.notify_waiting
         return 0 if full or self._draining.is_set() else 5000
 
     def _ask(self, reader: GroupReader, directory: Directory) -> None:
@@ -130,6 +139,7 @@ class Intake:
         if now - self._asked_at < _REPORT_EVERY or self.stopping.is_set():
             return
         self._asked_at = now
+        self._asked = self._handed - self._waiting()
         directory.step()
         self._pauses, self._own = directory.pauses, reader.assigned()
         self._counted = directory.counted

@@ -64,16 +64,16 @@ def test_at() -> None:
 
 
 FULL: dict[str, Any] = {
-    "trigger_latency_ms": {"p50": 120, "p99": 251},
+    "trigger_latency_ms": {"p50": 15, "p99": 61},
     "trigger_latency_5000_ms": {"p50": 120, "p99": 250},
-    "result_latency_ms": {"p50": 251, "p99": 600},
-    "result_latency_5000_ms": {"p50": 250, "p99": 601},
+    "result_latency_ms": {"p50": 61, "p99": 150},
+    "result_latency_5000_ms": {"p50": 100, "p99": 301},
     "trigger_rows_per_s": {"1": 90, "100": 89, "arrow": 1_999_999},
     "plain_spark_rows_per_s": {"1": 100, "100": 100},
     "calc_triggers_per_s": 1500,
     "calc_one_by_one_per_s": 51,
     "rss_bytes": 4_000_000_001,
-    "idle_cores": 0.1,
+    "idle_cores": 0.06,
     "start_seconds": 20,
 }
 

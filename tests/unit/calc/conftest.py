@@ -41,6 +41,7 @@ def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop waits for the polls under way; records end them at once, however long they may take."""
     for module in (consumer, loop, recalc_loop):
         monkeypatch.setattr(module, "POLL", 0.02)
+    monkeypatch.setattr(consumer, "REST", 0.02)
 
 
 class DuckLane:

@@ -228,7 +228,8 @@ def test_what_is_committed_is_done(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         for module, name in (
-            (consumer, "POLL"), (consumer, "GATHER"), (consumer, "LIST_EVERY"), (patience, "PAUSE"),
+            (consumer, "POLL"), (consumer, "REST"), (consumer, "GATHER"), (consumer, "LIST_EVERY"),
+            (patience, "PAUSE"),
             (flusher, "TICK"), (flusher, "IDLE_SHARE"), (flusher, "AGE"), (flusher, "AGE_OF_FEW"),
         ):  # fmt: skip
             patch.setattr(module, name, 0)

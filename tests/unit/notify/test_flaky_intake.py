@@ -119,6 +119,6 @@ faults = st.lists(st.sampled_from(FAILURES + KILLS), max_size=8)
 @given(st.lists(st.tuples(st.integers(0, 4), faults, st.booleans()), min_size=1, max_size=6))
 def test_what_is_committed_has_been_delivered(rounds: list[Round]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_POLL", "_REPORT_EVERY", "_SWEEP_EVERY"):
+        for name in ("_POLL", "_REST", "_REPORT_EVERY", "_SWEEP_EVERY"):
             patch.setattr(module, name, 0)
         asyncio.run(play(rounds))

@@ -10,7 +10,7 @@ import pytest
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_spark import JVM, SparkSettings, SparkStart
 from millrace_spark.launch import _connection
-from millrace_spark.session import COMPILES_LATE
+from millrace_spark.session import COMPILES_LATE, UNSAMPLED
 
 SUBMIT = """#!/bin/sh
 echo "$OMP_NUM_THREADS $SPARK_CONNECT_MODE" > "{folder}/environment.$$"
@@ -44,7 +44,7 @@ def test_the_jvm_is_given_all_settings_and_the_workers_environment(submit: Path)
         start.session()
     (words,) = submit.glob("words.*")
     told = words.read_text().splitlines()
-    options = " ".join(["-Xss4m", *(f'"{one}"' for one in COMPILES_LATE)])
+    options = " ".join(["-Xss4m", *(f'"{one}"' for one in (*COMPILES_LATE, UNSAMPLED))])
     for setting in ("spark.master=local[2]", "spark.app.name=a name", f"{JVM}={options}"):
         assert told[told.index(setting) - 1] == "--conf"
     assert told[-1] == "pyspark-shell"

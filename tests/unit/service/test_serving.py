@@ -6,17 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry, Counter
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import Health, ServiceToken
 from millrace_service.web import service_app
+from millrace_service.web.serve import server_of
 
 TOKEN = ServiceToken("a-token-of-this-test")
 
@@ -131,3 +134,16 @@ def test_a_taken_port_ends_the_process(service: subprocess.Popen[str], port: int
     assert second.returncode != 0
     assert "address already in use" in second.stderr
     assert service.poll() is None
+
+
+def test_a_server_is_told_to_end_and_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[server_of.__module__], "TICK", 10_000.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = server_of(FastAPI(), "127.0.0.1", 0)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        server.should_exit = True
+        thread.join(30)
+    assert not thread.is_alive()

@@ -20,12 +20,13 @@ class Reading:
     """A log of many topics, a reader that reads some apart, and the readers that this one made."""
 
     def __init__(self) -> None:
-        self.log, self.made, self.now = MemoryLog(), list[Reader](), 0.0
+        self.log, self.made, self.grows, self.now = MemoryLog(), list[Reader](), list[bool](), 0.0
         self.log.ensure_topics([(topic, 1) for topic in TOPICS])
         self.reader = GrowingReader(self._make, {topic: {0: 0} for topic in TOPICS}, lambda: self.now)
         self.written: dict[str, int] = {}
 
-    def _make(self, positions: Mapping[str, Mapping[int, int]]) -> Reader:
+    def _make(self, positions: Mapping[str, Mapping[int, int]], grows: bool) -> Reader:
+        self.grows.append(grows)
         self.made.append(MemoryReader(self.log, positions))
         return self.made[-1]
 
@@ -67,7 +68,27 @@ def test_few_topics_are_read_together() -> None:
     one = Reading()
     one.reader.remove(TOPICS[-1])
     one.sort()
-    assert len(one.made) == 1
+    assert len([reader for reader in one.made if reader.positions()]) == 1
+
+
+def test_fetches_wait_longer_when_no_topic_has_come_for_a_while() -> None:
+    one = Reading()
+    one.reader.remove(TOPICS[-1])
+    growing = one.made[0]
+    one.write("t1")
+    assert one.read() == [("t1", 1)]
+    assert one.grows == [True]
+    one.sort()
+    grown = one.made[1]
+    assert one.grows == [True, False]
+    assert (len(growing.positions()), len(grown.positions())) == (0, MANY)
+    one.write("t1")
+    assert one.read() == [("t1", 2)]
+    one.reader.add(TOPICS[-1], {0: 0})
+    assert (len(growing.positions()), len(grown.positions())) == (MANY + 1, 0), "none waits for a fetch"
+    one.write("t1")
+    one.write(TOPICS[-1])
+    assert sorted(one.read()) == [("t1", 3), (TOPICS[-1], 1)]
 
 
 def test_neither_often_nor_seldom_stays_where_it_is() -> None:
@@ -83,12 +104,16 @@ steps = st.lists(st.sampled_from(["t1", "t2", "t3", "read", "sort", "leave t2", 
 
 
 @settings(max_examples=examples(100))
-@given(steps)
-def test_each_record_comes_once_and_in_order(some: list[str]) -> None:
+@given(steps, st.booleans())
+def test_each_record_comes_once_and_in_order(some: list[str], few: bool) -> None:
     one = Reading()
     found: dict[str, list[int]] = {}
     expected: dict[str, list[int]] = {}
     reading = set(TOPICS)
+    if few:
+        for topic in TOPICS[4:]:
+            one.reader.remove(topic)
+            reading.discard(topic)
 
     def read() -> None:
         for topic, number in one.read():

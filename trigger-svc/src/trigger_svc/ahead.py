@@ -26,7 +26,7 @@ from trigger_svc.positions import Ends, behind, copied
 from trigger_svc.traces import RowTraces
 
 _log = logging.getLogger("trigger_svc.ahead")
-WAIT = 0.5
+WAIT = 1.0
 """Seconds that a step waits for messages."""
 MOST = 20_000
 """The most messages of one batch: with a long backlog, many messages share the fixed cost of a batch."""

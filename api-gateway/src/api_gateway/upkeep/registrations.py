@@ -21,7 +21,7 @@ from millrace_core.wire.topics import REGISTRATIONS
 from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Record
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 
 
 class Registrar:

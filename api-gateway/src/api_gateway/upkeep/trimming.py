@@ -28,7 +28,7 @@ from millrace_wal import BEGIN, Log, Message, Reader, Record
 
 FLOOR_MS = 60_000
 """A power failure cannot take back commits that are older than this."""
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 Offsets = Mapping[int, int]
 
 

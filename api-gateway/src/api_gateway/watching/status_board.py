@@ -18,7 +18,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_service import behind, passed_over
 from millrace_wal import BEGIN, DeadLetters, Log, Reader, Record
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 
 
 class StatusBoard:

@@ -17,6 +17,8 @@ from millrace_core.errors import ErrorCode, PlanError
 
 TICK = 0.1
 """Seconds between two looks at the running queries."""
+REST = 1.0
+"""Seconds that it waits for a query to begin."""
 AGAIN = 0.3
 """Seconds until a query is cancelled once more: it may not have had a job the first time."""
 GRACE = 5.0
@@ -88,7 +90,7 @@ class Watch:
         self.name, self.stopping = "watch", threading.Event()
         self._engine, self._note, self._seconds, self._bytes = engine, note, seconds, most_bytes
         self._has_room = has_room
-        self._numbers, self._lock = count(), threading.Lock()
+        self._numbers, self._lock, self._begins = count(), threading.Lock(), threading.Event()
         self._running: dict[str, Watched] = {}
         self.stops = threading.Event()
         self._logger = structlog.get_logger("calc-svc")
@@ -99,6 +101,7 @@ class Watch:
         one = Watched(f"stream-{stream}-{next(self._numbers)}", stream, pool, self._seconds, self._bytes)
         with self._lock:
             self._running[one.name] = one
+        self._begins.set()
         try:
             yield one
         finally:
@@ -120,7 +123,11 @@ class Watch:
         for one in running:
             if one.begun is not None:
                 self._look(one, one.pool in crowded)
-        self.stopping.wait(TICK)
+        if running:
+            self.stopping.wait(TICK)
+        else:
+            self._begins.wait(REST)
+            self._begins.clear()
 
     def _look(self, one: Watched, others_wait: bool) -> None:
         assert one.begun is not None

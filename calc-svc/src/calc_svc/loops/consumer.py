@@ -29,7 +29,8 @@ from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, Gap, GapWatch, Log, Message, Positions, Reader, Record
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
-POLL = 0.25
+POLL, REST = 0.25, 1.0
+"""Seconds that a step waits for records: while tables wait for their topics, and otherwise."""
 AGAIN = 30.0  # seconds that it may take to read a stretch of a topic again
 BATCH = 20_000
 GATHER, ENOUGH = 0.02, 1_000
@@ -107,7 +108,7 @@ class WalConsumer:
     def _step(self) -> int:
         """As :meth:`step`; returns how many records were read."""
         assert self._reader is not None
-        read = self._reader.stretches(POLL, BATCH)
+        read = self._reader.stretches(POLL if self._pending else REST, BATCH)
         came = by_topic(read)
         # what this poll brought for a table that ends here, or for a dropped one of the same name, is ignored
         for topic in self._take_catalog(came.pop(topics.CATALOG.name, NONE).records()):

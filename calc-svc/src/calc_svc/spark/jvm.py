@@ -6,10 +6,10 @@ has been run, another version is refused (``millrace_spark.version``).
 
 from __future__ import annotations
 
+import time
 from base64 import standard_b64decode
 from collections.abc import Sequence
 from importlib.resources import files
-from subprocess import TimeoutExpired
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,6 +23,8 @@ from millrace_spark import require_spark
 
 JVM_OUT_OF_MEMORY = 3
 """The exit code of a JVM that has run out of memory (Java's own, with -XX:+ExitOnOutOfMemoryError)."""
+LOOK = 0.2
+"""Seconds between two looks whether it has ended; Popen.wait looks twenty times a second."""
 
 
 def decode_bytes(value: str, gateway: object = None) -> bytes:
@@ -86,10 +88,12 @@ class Jvm:
 
     def wait(self, seconds: float) -> int | None:
         """Wait until its process has ended; returns its exit code, or None if it has not ended by then."""
-        try:
-            return int(self._gateway.proc.wait(seconds))
-        except TimeoutExpired:
-            return None
+        until = time.monotonic() + seconds
+        code: int | None = self._gateway.proc.poll()
+        while code is None and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK))
+            code = self._gateway.proc.poll()
+        return code
 
     def collected(self) -> Collected:
         """What it has collected until now. Waits for a collection that is going on."""

@@ -33,6 +33,8 @@ COMPILES_LATE = (
 )  # fmt: skip
 """The optimising compiler waits for five times as many calls as usual: it took a third of the processor time
 of a start, for code that is hardly called again (decision 0084)."""
+UNSAMPLED = "-XX:-UsePerfData"
+"""Nobody reads the JVM's counters, and they are sampled twenty times a second."""
 
 
 def spark_conf(
@@ -86,7 +88,7 @@ class SparkStart:
         self._used = archive is not None and archive.there
         options = archive.options(self._used) if archive is not None else []
         self._written = bool(options) and not self._used
-        self._launched = LaunchedJvm(with_options(self._conf, [*COMPILES_LATE, *options]))
+        self._launched = LaunchedJvm(with_options(self._conf, [*COMPILES_LATE, UNSAMPLED, *options]))
 
     def session(self) -> SparkSession:
         """The session; begins to start if that has not been done.

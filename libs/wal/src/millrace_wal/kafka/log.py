@@ -323,10 +323,12 @@ class KafkaLog(Closing):
     def reader(
         self, positions: Mapping[str, Mapping[int, int]], grows: bool = False, gathers: bool = False
     ) -> Reader:
-        def make(given: Mapping[str, Mapping[int, int]]) -> KafkaReader:
-            return KafkaReader(self._common, given, self._logger, self._resolve, grows, self.ends_of, gathers)
+        def make(given: Mapping[str, Mapping[int, int]], growing: bool) -> KafkaReader:
+            return KafkaReader(
+                self._common, given, self._logger, self._resolve, growing, self.ends_of, gathers
+            )
 
-        return GrowingReader(make, positions) if grows else make(positions)
+        return GrowingReader(make, positions) if grows else make(positions, False)
 
     def _resolve(self, topic: str, positions: Mapping[int, int]) -> dict[int, int]:
         """Positions as offsets. librdkafka itself would look up BEGIN and END only some time later."""

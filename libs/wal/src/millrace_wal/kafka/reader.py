@@ -153,7 +153,7 @@ class KafkaGroupReader(Closing):
             "group.id": group,
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": SESSION_MS // 4,
+            "heartbeat.interval.ms": SESSION_MS // 3,
             "max.poll.interval.ms": 600_000,
             "statistics.interval.ms": STATISTICS_MS,
             "stats_cb": self._see,
