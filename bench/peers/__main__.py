@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument("--rates", type=_numbers, help="rows per second: the points of latency")
     root.add_argument("--streams", type=_numbers, help="the points of growth-streams")
+    root.add_argument("--widths", type=_numbers, help="seconds of a window: the points of growth-window")
     root.add_argument("--seconds", type=int, help="how long a steady load lasts, and the warm-up before it")
     root.add_argument(
         "--quick",
@@ -99,6 +100,7 @@ def size_of(given: argparse.Namespace) -> measures.Size:
         "message_rows": given.per_message,
         "rates": given.rates,
         "streams": given.streams,
+        "widths": given.widths,
         "seconds": given.seconds,
         "warm_seconds": given.seconds,
     }
