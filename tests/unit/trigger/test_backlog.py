@@ -197,6 +197,18 @@ def test_while_rows_come_a_tick_changes_nothing(kit: Any) -> None:
     assert told == dict.fromkeys(range(1, STREAMS + 1), 5)
 
 
+def test_rows_of_another_table_are_no_rows_of_this_one(kit: Any) -> None:
+    cluster = many(kit, Kept(kit).cluster)
+    cluster.write("c1", [1_005])
+    cluster.run()
+    for tick in range(2):
+        cluster.tick(5_000 + tick)
+        cluster.run()
+        cluster.send(wal_topic("d", "others"), b"c1", b'{"ts":1}')
+        cluster.run()
+    assert behind(cluster) == {}
+
+
 def test_streams_put_rows_off_again_once_they_have_judged_all(kit: Any) -> None:
     cluster = many(kit, Kept(kit).cluster)
     cluster.write("c1", [1_005])

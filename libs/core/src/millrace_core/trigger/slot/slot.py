@@ -116,11 +116,11 @@ class Slot:
         slot = self.contents
         if self.control.aside or self.control.absent or topics & {CONTROL.name, REGROUP.name, HANDOVER.name}:
             slot.touch(slot.streams)
+        ticked = topics == {CLOCK.name}
         for topic, backlog in list(slot.backlogs.items()):
-            ticked = topics == {CLOCK.name}
             if CONTROL.name in topics or (ticked and backlog.ticked):
                 self.tables.catch_up(topic, out)
-            backlog.ticked = ticked
+            backlog.ticked |= ticked
 
     def _end(self, ticked: bool, out: list[Output]) -> None:
         slot = self.contents
