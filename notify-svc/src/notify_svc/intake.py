@@ -48,6 +48,7 @@ class Intake:
         self._logger = logger
         self._dead = DeadLetters(log, "notify-svc", passed_over(logger))
         self._handed = self._asked = 0
+        """How many records the event loop has been given, and how many it was done with when last asked."""
         self._asked_at = 0.0
         self._swept_at = 0.0
         self._done: queue.SimpleQueue[Report] = queue.SimpleQueue()
@@ -119,10 +120,6 @@ class Intake:
         ends = self._log.end_offsets(NOTIFICATIONS.name)
         return dict(self._positions), behind(NOTIFICATIONS.name, ends, self._positions)
 
-    def _waiting(self) -> int:
-        """How many records wait for their addresses."""
-        return self._pusher.load + self._handed - self._pusher.accepted
-
     def _busy(self) -> bool:
         """Whether something is to be written down soon."""
         asked = self._asked == self._handed and self._done.empty()
@@ -130,7 +127,8 @@ class Intake:
 
     def _limit(self) -> int:
         """How many records to read now: none while enough are waiting for their addresses."""
-        full = self._waiting() >= self._settings.notify_waiting
+        ahead = self._handed - self._pusher.accepted
+        full = self._pusher.load + ahead >= self._settings.notify_waiting
         return 0 if full or self._draining.is_set() else 5000
 
     def _ask(self, reader: GroupReader, directory: Directory) -> None:
@@ -139,7 +137,7 @@ class Intake:
         if now - self._asked_at < _REPORT_EVERY or self.stopping.is_set():
             return
         self._asked_at = now
-        self._asked = self._handed - self._waiting()
+        self._asked = self._pusher.accepted - self._pusher.load
         directory.step()
         self._pauses, self._own = directory.pauses, reader.assigned()
         self._counted = directory.counted
