@@ -63,7 +63,9 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--rows", type=int, help="how many rows of a filled topic are measured")
     root.add_argument("--devices", type=_numbers, help="the points of throughput and growth-devices")
     root.add_argument(
-        "--per-message", type=_numbers, help="rows per message: the points of throughput and growth-message"
+        "--per-message",
+        type=_numbers,
+        help="rows per message: the points of throughput, growth-message and growth-window",
     )
     root.add_argument("--rates", type=_numbers, help="rows per second: the points of latency")
     root.add_argument("--streams", type=_numbers, help="the points of growth-streams")
@@ -98,6 +100,7 @@ def size_of(given: argparse.Namespace) -> measures.Size:
         "many_devices": given.devices,
         "per_message": given.per_message,
         "message_rows": given.per_message,
+        "window_messages": given.per_message,
         "rates": given.rates,
         "streams": given.streams,
         "widths": given.widths,

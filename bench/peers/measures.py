@@ -36,6 +36,7 @@ class Size:
     )
     widths: tuple[int, ...] = (1, 10, 60, 600)
     window_devices: int = 1_000
+    window_messages: tuple[int, ...] = (1,)
     message_rows: tuple[int, ...] = (1, 10, 100, 1_000)
 
 
@@ -124,8 +125,10 @@ def _growth_window(size: Size, jobs: list[Job]) -> Iterator[Point]:
         if job.shape == "tumbling":
             for width in size.widths:
                 wide = replace(job, width_ms=width * 1000)
-                load = filled(wide, size.grown, size.window_devices, 1)
-                yield _of_load(load, size.grown, {"width_s": width})
+                for each in size.window_messages:
+                    load = filled(wide, size.grown, size.window_devices, each)
+                    of = {"width_s": width} if each == 1 else {"width_s": width, "per_message": each}
+                    yield _of_load(load, size.grown, of)
 
 
 def _growth_message(size: Size, jobs: list[Job]) -> Iterator[Point]:
