@@ -9,8 +9,10 @@ So nobody can tell the difference, except that its counters lag behind.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -83,14 +85,17 @@ class _Part:
 
 class Backlog:
     """The messages of one topic that some stream has not evaluated. ``behind``: for each such stream, the
-    number of the first part that it has not evaluated. ``ticked``: whether a tick has come since the last of
-    these messages, or may have (a slot that is restored does not know)."""
+    number of the first part that it has not evaluated; those that have waited longest come first. ``ticked``:
+    whether a tick has come since the last of these messages, or may have (a slot that is restored does not
+    know)."""
 
     def __init__(self, topic: str) -> None:
         self.topic, self.ticked = topic, False
         self.behind: dict[int, int] = {}
         self._first = 0
         self._parts: list[_Part] = []
+        self._having: dict[bytes | None, list[int]] = {}
+        """Key -> the numbers of the parts with messages of it, ascending."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -99,20 +104,29 @@ class Backlog:
     def put_off(self, uids: Iterable[int], messages: Messages, seen: Mapping[int, int]) -> None:
         """Note that these streams have not evaluated these messages; ``seen``: what had been seen of the
         topic before them."""
-        number, self.ticked = self._first + len(self._parts), False
-        self._parts.append(_Part(messages, dict(seen)))
-        self._count += len(messages)
+        self.ticked = False
+        number = self._add(_Part(messages, dict(seen)))
         for uid in uids:
             self.behind.setdefault(uid, number)
+
+    def _add(self, part: _Part) -> int:
+        """Returns the part's number."""
+        number = self._first + len(self._parts)
+        self._parts.append(part)
+        self._count += len(part.messages)
+        for key in part.messages.keys:
+            self._having.setdefault(key, []).append(number)
+        return number
 
     def overdue(self, now: int) -> list[int]:
         """Streams that have waited for longer than LONG at ``now`` (ms): only the ones that have waited
         longest."""
-        first = min(self.behind.values(), default=None)
-        if first is None or now - self._since(first) <= LONG:
-            return []
-        by_age = sorted((number, uid) for uid, number in self.behind.items())[:AT_ONCE]
-        return [uid for number, uid in by_age if now - self._since(number) > LONG]
+        found: list[int] = []
+        for uid, number in islice(self.behind.items(), AT_ONCE):
+            if now - self._since(number) <= LONG:
+                break
+            found.append(uid)
+        return found
 
     def _since(self, number: int) -> int:
         return int(self._parts[number - self._first].messages.timestamp[0])
@@ -142,16 +156,22 @@ class Backlog:
 
     def _of(self, number: int, child: bytes | None) -> list[Messages]:
         """The messages from this part on; of a child, only the parts that have some of its messages."""
-        parts = (part.messages for part in self._parts[number - self._first :])
-        return [some for some in parts if child is None or child in some.keys]
+        if child is None:
+            return [part.messages for part in self._parts[number - self._first :]]
+        having = self._having.get(child, [])
+        return [self._parts[one - self._first].messages for one in having[bisect_left(having, number) :]]
 
     def _trim(self) -> None:
         """Forget what no stream has left to evaluate."""
-        end = self._first + len(self._parts)
-        first = min(self.behind.values(), default=end)
+        first = next(iter(self.behind.values()), self._first + len(self._parts))
         gone, self._parts = self._parts[: first - self._first], self._parts[first - self._first :]
         self._first = first
         self._count -= sum(len(part.messages) for part in gone)
+        for key in {key for part in gone for key in part.messages.keys}:
+            having = self._having[key]
+            del having[: bisect_left(having, first)]
+            if not having:
+                del self._having[key]
 
     def dump(self) -> list[Any]:
         for part in self._parts:
@@ -162,10 +182,11 @@ class Backlog:
     @staticmethod
     def load(topic: str, data: list[Any]) -> Backlog:
         backlog = Backlog(topic)
-        backlog._first, backlog.behind, parts = data
+        backlog._first, behind, parts = data
+        backlog.behind = dict(sorted(behind.items(), key=lambda one: one[1]))
         backlog.ticked = True
-        backlog._parts = [_load(topic, part) for part in parts]
-        backlog._count = sum(len(part.messages) for part in backlog._parts)
+        for part in parts:
+            backlog._add(_load(topic, part))
         return backlog
 
 

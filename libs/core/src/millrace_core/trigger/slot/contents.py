@@ -47,6 +47,8 @@ class Contents:
         self.backlogs: dict[str, Backlog] = {}
         self.untouched: set[int] = set()
         """Streams that have not changed since the last snapshot."""
+        self.touched: set[int] = set()
+        """Streams that may have changed in this batch."""
         self.calm: dict[int, Calm] = {}
         """For streams that have been asked since they were last touched."""
         self.again: Mapping[str, Offsets] = {}
@@ -64,6 +66,7 @@ class Contents:
     def touch(self, uids: Iterable[int]) -> None:
         """Note that these streams may change."""
         for uid in uids:
+            self.touched.add(uid)
             self.untouched.discard(uid)
             self.calm.pop(uid, None)
 

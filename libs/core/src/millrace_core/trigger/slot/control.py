@@ -54,6 +54,7 @@ class ControlRecords:
             try:
                 with slot.blame.of_all(about(record, slot.streams)):
                     self._apply(record, times[place], out)
+                    self.tables.forget_readers()
             except MemoryError:
                 raise
             except Exception as error:  # no stream of this slot is affected
@@ -177,6 +178,7 @@ class ControlRecords:
             life = Life(definition, record.epoch, record.live_from, origins=record.origins)
             stream = hosted(definition)(life, slot.number)
             slot.streams[spec.uid] = stream
+            slot.touch((spec.uid,))
             slot.begun.add(spec.uid)
             self._begin_inbox(stream, record.origins)
             stream.count("started", at)

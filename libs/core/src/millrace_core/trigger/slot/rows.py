@@ -25,11 +25,32 @@ Masks = Mapping[int, Any]
 """By stream, a value for each message."""
 
 
+class Readers:
+    """The streams that read one topic, ``every`` one of them."""
+
+    def __init__(self, every: list[AnyStream]) -> None:
+        self.every = every
+        self.uids = [stream.uid for stream in every]
+        self._of: dict[bytes | None, list[AnyStream]] = {}
+        for stream in every:
+            self._of.setdefault(stream.definition.child, []).append(stream)
+
+    def of(self, keys: Iterable[bytes | None]) -> list[AnyStream]:
+        """Those that take rows from one of these children, or from any."""
+        own = [stream for key in keys if key is not None for stream in self._of.get(key, ())]
+        return [*self._of.get(None, ()), *own]
+
+
 class TableReader:
     """See the module."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
+        self._readers: dict[str, Readers] = {}
+
+    def forget_readers(self) -> None:
+        """A control record may have changed which streams read which topic."""
+        self._readers.clear()
 
     def read(self, topic: str, messages: Messages, out: list[Output]) -> None:
         """Evaluate the messages of a WAL topic, or put them off."""
@@ -37,27 +58,33 @@ class TableReader:
         fed = [uid for uid, feed in slot.feeds.of.items() if topic in feed.sources]
         with slot.blame.of_all(fed):
             out.extend(slot.feeds.forward(topic, messages, slot.again.get(topic, {}), slot.fed))
-        streams = self._reading(topic)
-        with slot.blame.of_all([stream.uid for stream in streams]):
-            if streams:
-                self._on_wal(topic, streams, messages, out)
+        readers = self._readers_of(topic)
+        if readers.every:
+            with slot.blame.of_all(readers.uids):
+                self._on_wal(topic, readers, messages, out)
 
-    def _reading(self, topic: str) -> list[AnyStream]:
+    def _readers_of(self, topic: str) -> Readers:
         """The streams that the topic's messages may concern."""
-        every = self.contents.streams.values()
-        return [stream for stream in every if stream.definition.topic == topic and not stream.life.gone]
+        found = self._readers.get(topic)
+        if found is None:
+            every = self.contents.streams.values()
+            found = self._readers[topic] = Readers(
+                [stream for stream in every if stream.definition.topic == topic and not stream.life.gone]
+            )
+        return found
 
-    def _on_wal(self, topic: str, streams: list[AnyStream], messages: Messages, out: list[Output]) -> None:
+    def _on_wal(self, topic: str, readers: Readers, messages: Messages, out: list[Output]) -> None:
         slot = self.contents
         before = dict(slot.seen.get(topic, {}))
-        if any(stream.live for stream in streams):
+        if any(stream.live for stream in readers.every):
             self._see(topic, messages)
-        resting = self._resting(topic, streams, messages)
-        if not resting:
+        sorted_out = self._sort_out(topic, readers, messages)
+        if sorted_out is None:
             self.catch_up(topic, out)
-        due = {stream.uid: stream for stream in streams if stream.uid not in resting}
-        taken = self._taken(topic, due.values())
-        if waiting := [uid for uid, waits in resting.items() if waits]:
+        streams, waiting = sorted_out or (readers.every, [])
+        due = {stream.uid: stream for stream in streams}
+        taken = self._taken(topic, streams)
+        if waiting:
             slot.backlogs.setdefault(topic, Backlog(topic)).put_off(waiting, messages, before)
         for uids, earlier in taken:
             mine = [due.pop(uid) for uid in uids]
@@ -72,30 +99,40 @@ class TableReader:
 
     # ------------------------------------------------------------------ what can wait
 
-    def _resting(self, topic: str, streams: list[AnyStream], messages: Messages) -> Mapping[int, bool]:
-        """The streams to which these messages mean nothing, or nothing yet; for each, whether the messages
-        hold rows for it, which it must evaluate later."""
+    def _sort_out(
+        self, topic: str, readers: Readers, messages: Messages
+    ) -> tuple[list[AnyStream], list[int]] | None:
+        """The streams that must evaluate these messages, and the others for which they hold rows, which they
+        may evaluate later; None: all must."""
         slot = self.contents
         backlog = slot.backlogs.get(topic) or Backlog(topic)
         many = len(messages) + len(backlog) > MOST
-        if len(streams) < FEW or many or topic in slot.again:
-            return {}
+        if len(readers.every) < FEW or many or topic in slot.again:
+            return None
         known = slot.calm
+        streams = readers.of(messages.keys[place] for place in present(messages.key).tolist())
         calm = [known.get(stream.uid) or self._calmness(stream) for stream in streams]
-        if sum(one.span is not NEVER_CALM for one in calm) < FEW:
-            return {}
-        rows = read(slot.table(topic, streams), messages)
+        few = sum(one.span is not NEVER_CALM for one in calm) < FEW
+        if few and len(streams) == len(readers.every):
+            return None
+        rows = read(slot.table(topic, readers.every), messages)
         if rows.bad or rows.operations or not len(rows.ts):
-            return {}
+            return None
+        overdue = dict.fromkeys(backlog.overdue(int(messages.timestamp.max())))
+        late = [slot.streams[uid] for uid in overdue if uid in slot.streams]
+        if few:
+            return list({stream.uid: stream for stream in [*streams, *late]}.values()), []
         spans = spans_of(rows, messages)
         whole = Span(int(rows.ts.min()), int(rows.ts.max()))
-        overdue = set(backlog.overdue(int(messages.timestamp.max())))
-        resting: dict[int, bool] = {}
+        due, waiting = late, list[int]()
         for stream, (live, child, span) in zip(streams, calm, strict=True):
             mine = None if not live else whole if child is None else spans.get(child)
-            if (mine is None or span.holds(mine)) and stream.uid not in overdue:
-                resting[stream.uid] = mine is not None
-        return resting
+            if mine is not None and stream.uid not in overdue:
+                if span.holds(mine):
+                    waiting.append(stream.uid)
+                else:
+                    due.append(stream)
+        return due, waiting
 
     def _calmness(self, stream: AnyStream) -> Calm:
         """Whether the stream can wait; it is asked again once it may have changed."""

@@ -83,7 +83,7 @@ class Slot:
         out: list[Output] = []
         slot = self.contents
         self.control.aside, self.control.absent = aside, absent
-        slot.again, slot.begun, slot.fed = again, set(), set()
+        slot.again, slot.begun, slot.fed, slot.touched = again, set(), set(), set()
         slot.refused.begin()
         for uid, cause in aside.items():
             self.failures.set_aside(uid, cause, out)
@@ -124,9 +124,13 @@ class Slot:
 
     def _end(self, ticked: bool, out: list[Output]) -> None:
         slot = self.contents
-        for uid, stream in slot.streams.items():
-            if uid in slot.untouched and not (ticked and stream.life.untold):
-                continue
+        changed = [
+            stream
+            for uid, stream in slot.streams.items()
+            if uid in slot.touched or (ticked and stream.life.untold)
+        ]
+        for stream in changed:
+            uid = stream.uid
             with slot.changing(stream):
                 out.extend(stream.take_outgoing())
                 out.extend(stream.farewells(slot.seen.get(stream.definition.topic, {})))
