@@ -14,6 +14,7 @@ from millrace_core.model.schema import Child, Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.family import Family
 from millrace_core.store.intake import Intake
+from millrace_core.store.place import nowhere
 from millrace_core.store.rows import TableRows
 from millrace_core.trigger.rows import Messages, Signal, read
 from millrace_core.wire.operations import Delete, Drop, encode_operation
@@ -78,7 +79,8 @@ def stored(keys: list[bytes | None], values: list[bytes | None]) -> list[Any]:
     for name in ("c0", "c1"):
         family.register(Child("d", "meters", name, (1,)))
     rows = TableRows(TABLE)
-    taken = Intake(family, rows).take(keys, values)
+    intake, places = Intake(family, rows), nowhere(len(keys))
+    taken = intake.apply(keys, intake.decode(values, places), places)
     frame, child = rows.slices().within(-(2**63), 2**63 - 1)
     refused = sorted((bad.index, bad.error.code.name) for bad in taken.bad)
     return [frame.rows(), child.tolist(), taken.rows, taken.children, refused]

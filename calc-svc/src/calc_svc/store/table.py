@@ -16,7 +16,7 @@ from calc_svc.store.superseded_files import SupersededFiles
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Table
 from millrace_core.store.family import Family
 from millrace_core.store.intake import Intake, Taken
-from millrace_core.store.place import Spans
+from millrace_core.store.place import Spans, nowhere
 from millrace_core.store.rows import CHILD, Flush, Slices, TableRows
 from millrace_core.store.run import Children, Run, write_run
 from millrace_core.store.search import Ints, sort_order
@@ -128,9 +128,12 @@ class StoredTable:
     def take(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
     ) -> Taken:
-        """Apply messages of the topic, in order; ``places``: the place of each in the log."""
+        """Apply messages of the topic, in order; ``places``: the place of each in the log (None: they come
+        from no log). Called by one thread."""
+        places = nowhere(len(keys)) if places is None else places
+        decoded = self._intake.decode(values, places)  # without the lock: calculations need not wait for it
         with self.lock:
-            taken = self._intake.take(keys, values, places)
+            taken = self._intake.apply(keys, decoded, places)
             if self._written_at is None:
                 self._written_at = time.monotonic()
             self.unflushed += taken.rows
@@ -243,8 +246,14 @@ class StoredTable:
         self.flush()
         with self.lock:
             middle = self.rows.middle()
-            if middle is not None:
-                self.rows.evict(middle + 1)
+            if middle is None:
+                return
+            self.rows.raise_floor(middle + 1)
+            runs = list(self.rows.runs)
+        # half of the table is copied here, so without the lock
+        thinned = [(run, self.rows.thinned(run)) for run in runs]
+        with self.lock:
+            self.rows.swap(thinned)
 
     def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> bool:
         """Remove rows whose time is more than ``keep`` minutes before ``now`` (ns); none if ``keep`` is 0.

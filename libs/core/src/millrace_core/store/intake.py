@@ -11,7 +11,7 @@ from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.revisions import carry, revision_of, revisions
 from millrace_core.model.schema import Child
 from millrace_core.store.family import Family, TagReader, Tags
-from millrace_core.store.place import nowhere, partition_and_offset
+from millrace_core.store.place import partition_and_offset
 from millrace_core.store.rows import TableRows
 from millrace_core.store.search import Ints
 from millrace_core.timeline.precision import HIGHEST, LOWEST
@@ -41,23 +41,22 @@ class _Barrier:
 
 
 class Intake:
-    """Applies messages; the caller holds the table's lock."""
+    """Decodes and applies messages; for the second, the caller holds the table's lock."""
 
     def __init__(self, family: Family, rows: TableRows) -> None:
         self._family, self._rows = family, rows
         self._decoder = TableDecoder(family.table)
         self._tags = [TagReader(table) for table in revisions(family.table)]
 
-    def take(
-        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
-    ) -> Taken:
-        """Apply messages (key, value) in order; ``places``: where each stands in the log (None: they come
-        from no log). A bad message is reported and changes nothing."""
-        places = nowhere(len(keys)) if places is None else places
-        where = partition_and_offset(places)
-        decoded = self._decoder.decode([value or b"" for value in values], *where)
+    def decode(self, values: Sequence[bytes | None], places: Ints) -> Decoded:
+        """What messages hold; ``places``: where each stands in the log (:func:`nowhere`: in none). This takes
+        longest, and reads nothing that changes."""
+        return self._decoder.decode([value or b"" for value in values], *partition_and_offset(places))
+
+    def apply(self, keys: Sequence[bytes | None], decoded: Decoded, places: Ints) -> Taken:
+        """Apply messages with these keys in order. A bad message is reported and changes nothing."""
         taken = Taken(bad=list(decoded.bad))
-        versions = revision_of(self._family.table, *where)
+        versions = revision_of(self._family.table, *partition_and_offset(places))
         numbers, barriers = self._resolve(keys, decoded, versions, taken)
         of_rows = numbers[decoded.message]
         self._append(decoded, of_rows, places[decoded.message], barriers)

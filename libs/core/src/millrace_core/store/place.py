@@ -5,7 +5,7 @@ The ``%%trows`` of a PERIOD trigger are the rows written between two places, wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,13 @@ Spans = tuple[tuple[int, int], ...]
 def place_of(partition: int, offset: int) -> int:
     """The place of a message: ordered by partition, then by offset."""
     return (partition << OFFSET_BITS) + offset
+
+
+def places_of(partition: int, offsets: Sequence[int]) -> Ints:
+    """The places of messages of one partition."""
+    if isinstance(offsets, range):
+        return np.arange(offsets.start, offsets.stop, dtype=np.int64) + place_of(partition, 0)
+    return np.array(offsets, dtype=np.int64) + place_of(partition, 0)
 
 
 def partition_and_offset(place: Ints) -> tuple[Ints, Ints]:

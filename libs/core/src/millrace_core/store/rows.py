@@ -7,7 +7,7 @@ here. Not thread-safe: the owner holds a lock around every call; a :class:`Slice
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -317,7 +317,7 @@ class TableRows:
         self.flushed = flush.epoch
         self._deletions = [d for d in self._deletions if d.epoch > flush.epoch]
         if self.floor > LOWEST:
-            self._drop_clean_below(self.floor)
+            self._drop_clean_below()
 
     def fail_flush(self) -> None:
         """It is unknown whether Delta has committed the flush: so its rows are merged the next time, not
@@ -327,18 +327,29 @@ class TableRows:
 
     def evict(self, floor: int) -> None:
         """Keep only rows from ``floor`` on; rows below that Delta lacks stay until their flush."""
+        self.raise_floor(floor)
+        self._drop_clean_below()
+
+    def raise_floor(self, floor: int) -> None:
+        """From now on, rows before ``floor`` are read from Delta. They may still be here until
+        :meth:`swap`."""
         self.seal()
         self.floor = max(self.floor, floor)
-        self._drop_clean_below(self.floor)
 
-    def _drop_clean_below(self, floor: int) -> None:
-        kept = []
-        for run in self.runs:
-            keep = (run.ts >= floor) | (run.epoch > self.flushed)
-            if run.live is not None:
-                keep &= run.live
-            kept.append(run if keep.all() else run.take(np.flatnonzero(keep)))
-        self.runs = [run for run in kept if len(run)]
+    def thinned(self, run: Run) -> Run:
+        """A run without the rows before the floor that Delta has. This needs no lock."""
+        keep = (run.ts >= self.floor) | (run.epoch > self.flushed)
+        if run.live is not None:
+            keep &= run.live
+        return run if keep.all() else run.take(np.flatnonzero(keep))
+
+    def swap(self, thinned: Sequence[tuple[Run, Run]]) -> None:
+        """Put runs in the place of others; one that has changed meanwhile stays until the next flush."""
+        instead = {id(run): other for run, other in thinned}
+        self.runs = [run for run in (instead.get(id(run), run) for run in self.runs) if len(run)]
+
+    def _drop_clean_below(self) -> None:
+        self.swap([(run, self.thinned(run)) for run in self.runs])
 
     def expire(self, cut: int) -> None:
         """Rows before ``cut`` are gone, from Delta too. Those that Delta lacks stay until their flush."""
