@@ -157,7 +157,9 @@ class Evaluator:
         :raises MillraceError: if the log does not take what is to be sent; :meth:`ready` begins anew then.
         """
         with self.lock:
-            messages = messages.take(np.flatnonzero(self._fresh(messages)))
+            fresh = self._fresh(messages)
+            if not fresh.all():
+                messages = messages.take(np.flatnonzero(fresh))
             if not len(messages):
                 return
             assert self._large is None, "a large batch that did not end goes first"

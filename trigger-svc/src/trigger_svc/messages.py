@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.rows import Messages, distinct, present
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, slot_for
 from millrace_wal import Record, Stretch
@@ -29,14 +30,19 @@ def of_stretches(stretches: Sequence[Stretch]) -> Messages:
     topics, topic = distinct([some.topic for some in stretches])
     keys, key = distinct(list(chain.from_iterable(some.keys for some in stretches)))
     partition = np.array([some.partition for some in stretches], dtype=np.int64)
-    offset, timestamp = (
-        np.fromiter(chain.from_iterable(cells), dtype=np.int64, count=sum(sizes))
-        for cells in ((some.offsets for some in stretches), (some.timestamps for some in stretches))
-    )
+    stamps = (some.timestamps for some in stretches)
+    timestamp = np.fromiter(chain.from_iterable(stamps), dtype=np.int64, count=sum(sizes))
+    offset = np.concatenate([np.empty(0, dtype=np.int64), *(_ints(some.offsets) for some in stretches)])
     values = list(chain.from_iterable(some.values for some in stretches))
     return Messages(
         topics, np.repeat(topic, sizes), keys, key, np.repeat(partition, sizes), offset, timestamp, values
     )
+
+
+def _ints(offsets: Sequence[int]) -> Ints:
+    if isinstance(offsets, range):
+        return np.arange(offsets.start, offsets.stop, dtype=np.int64)
+    return np.array(offsets, dtype=np.int64)
 
 
 def apart(messages: Messages) -> tuple[Messages, Messages]:
@@ -59,10 +65,12 @@ def ends_of(messages: Messages) -> Positions:
 
 def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
     """The messages of each slot that gets any, in the order of slots."""
-    kinds, kind = np.unique(messages.topic * len(messages.keys) + messages.key, return_inverse=True)
-    pairs = (divmod(one, len(messages.keys)) for one in kinds.tolist())
-    found = (slot_for(messages.topics[topic], messages.keys[key], slots) for topic, key in pairs)
-    slot_of_kind = np.array([EVERYWHERE if slot is None else slot for slot in found], dtype=np.int64)
+    kind = messages.topic * len(messages.keys) + messages.key
+    slot_of_kind = np.zeros(int(kind.max(initial=0)) + 1, dtype=np.int64)
+    for one in present(kind).tolist():
+        topic, key = divmod(one, len(messages.keys))
+        slot = slot_for(messages.topics[topic], messages.keys[key], slots)
+        slot_of_kind[one] = EVERYWHERE if slot is None else slot
     goes_to = slot_of_kind[kind]
     for slot in range(slots):
         mine = np.flatnonzero((goes_to == slot) | (goes_to == EVERYWHERE))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace_core.store.place import place_of
+from millrace_core.store.place import places_of
 from millrace_core.store.search import Ints
 from millrace_wal import Record, Stretch
 
@@ -37,9 +37,7 @@ class Messages:
     @property
     def places(self) -> Ints:
         """The place of each in the log."""
-        parts = [
-            np.array(some.offsets, dtype=np.int64) + place_of(some.partition, 0) for some in self.stretches
-        ]
+        parts = [places_of(some.partition, some.offsets) for some in self.stretches]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
     @property

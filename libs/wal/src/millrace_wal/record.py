@@ -41,8 +41,9 @@ class Record(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Consecutive messages of one partition as they were read, in columns: making an object for each message
-    costs more than reading it. ``times``: returns the timestamps of the messages [first, end), computed only
-    where they are wanted; ``traceparents``: likewise, place -> header of the messages that have one."""
+    costs more than reading it. ``offsets``: a range if there are no holes. ``times``: returns the timestamps
+    of the messages [first, end), computed only where they are wanted; ``traceparents``: likewise, place ->
+    header of the messages that have one."""
 
     topic: str
     partition: int

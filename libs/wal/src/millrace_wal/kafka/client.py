@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -33,7 +34,7 @@ that elsewhere), the group is changing."""
 
 
 def _times(messages: list[Any], first: int, end: int) -> list[int]:
-    return [at for _, at in map(Given.timestamp, messages[first:end])]
+    return list(map(itemgetter(1), map(Given.timestamp, messages[first:end])))
 
 
 def _traceparents(messages: list[Any]) -> dict[int, str]:
@@ -110,10 +111,9 @@ class Client:
 
     def _without_events(self, messages: list[Any]) -> Iterator[list[Any]]:
         """The records among these messages, in parts; the events between them are handled."""
-        errors = list(map(Given.error, messages))
         begin = 0
-        if any(errors):  # comparing a KafkaError with None fails
-            for place, error in enumerate(errors):
+        if any(map(Given.error, messages)):  # comparing a KafkaError with None fails
+            for place, error in enumerate(map(Given.error, messages)):
                 if error is not None:
                     yield messages[begin:place]
                     self._heed(messages[place], error)
@@ -145,8 +145,11 @@ class Client:
                     yield self._stretch(topic, partition, list(some))
 
     def _stretch(self, topic: str, partition: int, messages: list[Any]) -> Stretch:
-        self._reached(topic, partition, messages[-1].offset() + 1)
-        offsets, keys, values = (list(map(cell, messages)) for cell in (Given.offset, Given.key, Given.value))
+        first, last = messages[0].offset(), messages[-1].offset()
+        self._reached(topic, partition, last + 1)
+        without_holes = last - first + 1 == len(messages)
+        offsets = range(first, last + 1) if without_holes else list(map(Given.offset, messages))
+        keys, values = list(map(Given.key, messages)), list(map(Given.value, messages))
         return Stretch(
             topic, partition, offsets, keys, values,
             partial(_times, messages), partial(_traceparents, messages),
