@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.rows import CHILD, Flush, TableRows
+from millrace_core.store.run import Run
 from millrace_core.store.search import FEW, bisect, expand
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 
@@ -47,6 +48,8 @@ step = st.one_of(
     st.tuples(st.just("begin"), st.none()),
     st.tuples(st.just("end"), st.none()),
     st.tuples(st.just("evict"), st.integers(0, 9)),
+    st.tuples(st.just("thin"), st.integers(0, 9)),
+    st.tuples(st.just("swap"), st.none()),
 )
 
 
@@ -59,6 +62,7 @@ class World:
     model: dict[Key, Cells] = field(default_factory=dict)
     delta: dict[Key, Cells] = field(default_factory=dict)
     flight: Flush | None = None
+    thinned: list[tuple[Run, Run]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rows = TableRows(self.table, self.fetch)
@@ -119,6 +123,11 @@ class World:
                 self.commit()
             case "evict":
                 self.rows.evict(how)  # type: ignore[arg-type]
+            case "thin":
+                self.rows.raise_floor(how)  # type: ignore[arg-type]
+                self.thinned = [(run, self.rows.thinned(run)) for run in self.rows.runs]
+            case "swap":
+                self.rows.swap(self.thinned)
 
     def check(self) -> None:
         data, child = self.rows.slices().within(LOWEST, HIGHEST)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +15,8 @@ from calc_svc.store.tables import TableStore
 from millrace_core.calc.waiting import Wanted
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child
+from millrace_core.store.intake import Intake
+from millrace_core.store.rows import TableRows
 from millrace_core.wire import topics
 from millrace_core.wire.operations import Delete, Drop, Register
 from millrace_core.wire.topics import wal_topic
@@ -160,6 +164,34 @@ def test_rows_below_the_floor_are_read_from_delta(tmp_path: Path) -> None:
     assert stored.rows.count < 100, "only the newest files fit into memory"
     assert running.rows() == found
     running.stop()
+
+
+def test_nobody_waits_while_messages_are_decoded_and_while_rows_are_copied(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.wait()
+    stored = running.store.table(METERS)
+    free: dict[str, bool] = {}
+
+    def noting(whose: type, name: str) -> None:
+        original = getattr(whose, name)
+
+        def method(*given_: Any) -> Any:
+            with ThreadPoolExecutor(1) as other:
+                free[name] = other.submit(stored.lock.acquire, False).result()
+                if free[name]:
+                    other.submit(stored.lock.release).result()
+            return original(*given_)
+
+        monkeypatch.setattr(whose, name, method)
+
+    noting(Intake, "decode")
+    noting(TableRows, "thinned")
+    running.send("m1", [row(ts) for ts in range(20)])
+    running.wait()
+    stored.evict_half()
+    assert free == {"decode": True, "thinned": True}
+    assert stored.rows.count < 20 and len(running.rows()) == 20
 
 
 step = st.one_of(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot, evaluate_batch
 from millrace_core.trigger.slot import rows as slot_rows
-from millrace_core.trigger.slot.backlog import AT_ONCE, LONG, MOST, NEVER_CALM, calm_of
+from millrace_core.trigger.slot.backlog import AT_ONCE, LONG, MOST, NEVER_CALM, Backlog, calm_of
 from millrace_core.trigger.stream import Stream
 from millrace_core.wire import control, status
 from millrace_core.wire.operations import Delete, Drop
@@ -290,3 +291,30 @@ def test_who_is_never_calm(kit: Any) -> None:
     }
     assert spans.pop(5) == (1_000, 1_009)
     assert set(spans.values()) == {NEVER_CALM}
+
+
+def part(offset: int, key: bytes) -> Messages:
+    return Messages.of([(METERS, 0, offset, 0, key, b'{"ts": 1}')])
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["kept", "loaded"])
+def test_a_stream_of_one_child_takes_the_parts_that_have_its_messages(loaded: bool) -> None:
+    backlog = Backlog(METERS)
+    for offset, (key, uids) in enumerate(
+        [(b"c1", [1, 3]), (b"c2", [2]), (b"c1", []), (b"c2", []), (b"c1", [4])]
+    ):
+        backlog.put_off(uids, part(offset, key), {0: offset})
+    if loaded:
+        backlog = Backlog.load(METERS, msgspec.msgpack.decode(msgspec.msgpack.encode(backlog.dump())))
+
+    def taken(uid: int, child: bytes | None) -> list[int]:
+        return [int(one.offset[0]) for _, some in backlog.take({uid: child}) for one in some]
+
+    assert list(backlog.behind.items()) == [(1, 0), (3, 0), (2, 1), (4, 4)]
+    assert taken(2, b"c2") == [1, 3]
+    assert taken(1, None) == [0, 1, 2, 3, 4] and len(backlog) == 5
+    assert taken(3, b"c1") == [0, 2, 4] and len(backlog) == 1, "what nobody has left to evaluate is gone"
+    assert taken(3, b"c1") == []
+    backlog.put_off([3], part(5, b"c2"), {0: 5})
+    assert taken(3, b"c1") == []
+    assert taken(4, b"c1") == [4] and len(backlog) == 0
