@@ -308,7 +308,7 @@ def test_a_stream_of_one_child_takes_the_parts_that_have_its_messages(loaded: bo
         backlog = Backlog.load(METERS, msgspec.msgpack.decode(msgspec.msgpack.encode(backlog.dump())))
 
     def taken(uid: int, child: bytes | None) -> list[int]:
-        return [int(one.offset[0]) for _, some in backlog.take({uid: child}) for one in some]
+        return [at for _, some in backlog.take({uid: child}) for one in some for at in one.offset.tolist()]
 
     assert list(backlog.behind.items()) == [(1, 0), (3, 0), (2, 1), (4, 4)]
     assert taken(2, b"c2") == [1, 3]

@@ -20,7 +20,7 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints, starts_of
 from millrace_core.trigger.groups.watermark import NEVER
-from millrace_core.trigger.rows.intake import Messages, TableRows, distinct, of_each
+from millrace_core.trigger.rows.intake import Messages, TableRows, distinct, of_each, present
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.types.occurrences import OPEN
 from millrace_core.trigger.types.windower import NEVER_CALM, Span
@@ -74,6 +74,39 @@ def calm_of(state: StreamState) -> Span:
     return span if span == NEVER_CALM else Span(span.first, span.last + watermark)
 
 
+class _OfChild:
+    """The waiting messages of one child, in columns; ``part``: the number of the part that each is from."""
+
+    def __init__(self) -> None:
+        self.part: list[int] = []
+        self._ints: dict[str, list[int]] = {name: [] for name in _INTS}
+        self._values: list[bytes | None] = []
+        self._columns: list[list[Any]] = [self.part, self._values, *self._ints.values()]
+
+    def add(self, part: int, messages: Messages, mine: Ints) -> None:
+        """Take those of the messages of a part that are at these places."""
+        self.part.extend([part] * len(mine))
+        for name, cells in self._ints.items():
+            cells.extend(getattr(messages, name)[mine].tolist())
+        self._values.extend(map(messages.value.__getitem__, mine.tolist()))
+
+    def since(self, part: int, topic: str, child: bytes | None) -> list[Messages]:
+        """The messages from that part on, as one batch in the order of evaluation."""
+        begin = bisect_left(self.part, part)
+        if begin == len(self.part):
+            return []
+        ints = {name: np.array(cells[begin:], dtype=np.int64) for name, cells in self._ints.items()}
+        same = np.zeros(len(self.part) - begin, dtype=np.int64)
+        found = Messages([topic], same, [child], same, **ints, value=self._values[begin:])
+        return list(found.by_topic().values())
+
+    def trim(self, part: int) -> None:
+        """Forget the messages before that part."""
+        gone = bisect_left(self.part, part)
+        for cells in self._columns:
+            del cells[:gone]
+
+
 @dataclass(slots=True)
 class _Part:
     """Messages of one batch; ``seen``: what the slot had seen of the topic before them."""
@@ -94,8 +127,7 @@ class Backlog:
         self.behind: dict[int, int] = {}
         self._first = 0
         self._parts: list[_Part] = []
-        self._having: dict[bytes | None, list[int]] = {}
-        """Key -> the numbers of the parts with messages of it, ascending."""
+        self._of_child: dict[bytes | None, _OfChild] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -114,8 +146,10 @@ class Backlog:
         number = self._first + len(self._parts)
         self._parts.append(part)
         self._count += len(part.messages)
-        for key in part.messages.keys:
-            self._having.setdefault(key, []).append(number)
+        messages = part.messages
+        for place in present(messages.key).tolist():
+            mine = np.flatnonzero(messages.key == place)
+            self._of_child.setdefault(messages.keys[place], _OfChild()).add(number, messages, mine)
         return number
 
     def overdue(self, now: int) -> list[int]:
@@ -155,11 +189,11 @@ class Backlog:
         return taken
 
     def _of(self, number: int, child: bytes | None) -> list[Messages]:
-        """The messages from this part on; of a child, only the parts that have some of its messages."""
+        """The messages from this part on; of a child, only its own."""
         if child is None:
             return [part.messages for part in self._parts[number - self._first :]]
-        having = self._having.get(child, [])
-        return [self._parts[one - self._first].messages for one in having[bisect_left(having, number) :]]
+        mine = self._of_child.get(child)
+        return [] if mine is None else mine.since(number, self.topic, child)
 
     def _trim(self) -> None:
         """Forget what no stream has left to evaluate."""
@@ -167,11 +201,11 @@ class Backlog:
         gone, self._parts = self._parts[: first - self._first], self._parts[first - self._first :]
         self._first = first
         self._count -= sum(len(part.messages) for part in gone)
-        for key in {key for part in gone for key in part.messages.keys}:
-            having = self._having[key]
-            del having[: bisect_left(having, first)]
-            if not having:
-                del self._having[key]
+        for child in {key for part in gone for key in part.messages.keys} & self._of_child.keys():
+            mine = self._of_child[child]
+            mine.trim(first)
+            if not mine.part:
+                del self._of_child[child]
 
     def dump(self) -> list[Any]:
         for part in self._parts:
