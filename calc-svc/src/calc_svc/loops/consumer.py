@@ -125,8 +125,6 @@ class WalConsumer:
                 self._bury(found, virtual.take(found.records()))
             elif topic in self._orphans.topics:
                 self._bury(found, [Bad(i, unknown(topic)) for i in range(len(found))])
-        # deletions of its records count, too, for how far the topic has been read
-        self._catalog.status_position = self._reader.positions()[topics.STATUS.name][0]
         if self._pass_marks() or read:
             self._store.moved()
         now = time.monotonic()
@@ -141,6 +139,10 @@ class WalConsumer:
         """Count offsets without a record (where producers' transactions end) as read, too; returns whether
         there were any."""
         self._marks |= self._require().moved()
+        # deletions of its records count, too, for how far the topic has been read
+        self._catalog.status_position = self._marks.pop(topics.STATUS.name, {}).get(
+            0, self._catalog.status_position
+        )
         passed = False
         for topic in [topic for topic in self._marks if topic not in self._held]:
             positions, stored = self._marks.pop(topic), self._store.by_topic(topic)
