@@ -148,6 +148,14 @@ def behind(cluster: Any) -> dict[int, int]:
     return {} if backlog is None else backlog.behind
 
 
+def resting(kit: Any) -> Any:
+    """A cluster kept in memory, all of whose streams have put a row off."""
+    cluster = many(kit, Kept(kit).cluster)
+    cluster.write("c1", [1_005])
+    cluster.run()
+    return cluster
+
+
 def test_only_streams_whose_windows_end_judge(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = many(kit, Kept(kit).cluster)
     judged: list[int] = []
@@ -199,9 +207,7 @@ def test_while_rows_come_a_tick_changes_nothing(kit: Any) -> None:
 
 
 def test_rows_of_another_table_are_no_rows_of_this_one(kit: Any) -> None:
-    cluster = many(kit, Kept(kit).cluster)
-    cluster.write("c1", [1_005])
-    cluster.run()
+    cluster = resting(kit)
     for tick in range(2):
         cluster.tick(5_000 + tick)
         cluster.run()
@@ -211,9 +217,7 @@ def test_rows_of_another_table_are_no_rows_of_this_one(kit: Any) -> None:
 
 
 def test_streams_put_rows_off_again_once_they_have_judged_all(kit: Any) -> None:
-    cluster = many(kit, Kept(kit).cluster)
-    cluster.write("c1", [1_005])
-    cluster.run()
+    cluster = resting(kit)
     for tick in range(2):
         cluster.tick(5_000 + tick)
         cluster.run()

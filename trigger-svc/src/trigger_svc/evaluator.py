@@ -157,9 +157,7 @@ class Evaluator:
         :raises MillraceError: if the log does not take what is to be sent; :meth:`ready` begins anew then.
         """
         with self.lock:
-            fresh = self._fresh(messages)
-            if not fresh.all():
-                messages = messages.take(np.flatnonzero(fresh))
+            messages = messages.only(self._fresh(messages))
             if not len(messages):
                 return
             assert self._large is None, "a large batch that did not end goes first"

@@ -7,7 +7,6 @@ from itertools import chain
 
 import numpy as np
 
-from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.rows import Messages, distinct, present
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, slot_for
 from millrace_wal import Record, Stretch
@@ -30,25 +29,20 @@ def of_stretches(stretches: Sequence[Stretch]) -> Messages:
     topics, topic = distinct([some.topic for some in stretches])
     keys, key = distinct(list(chain.from_iterable(some.keys for some in stretches)))
     partition = np.array([some.partition for some in stretches], dtype=np.int64)
-    stamps = (some.timestamps for some in stretches)
-    timestamp = np.fromiter(chain.from_iterable(stamps), dtype=np.int64, count=sum(sizes))
-    offset = np.concatenate([np.empty(0, dtype=np.int64), *(_ints(some.offsets) for some in stretches)])
+    offset, timestamp = (
+        np.fromiter(chain.from_iterable(cells), dtype=np.int64, count=sum(sizes))
+        for cells in ((some.offsets for some in stretches), (some.timestamps for some in stretches))
+    )
     values = list(chain.from_iterable(some.values for some in stretches))
     return Messages(
         topics, np.repeat(topic, sizes), keys, key, np.repeat(partition, sizes), offset, timestamp, values
     )
 
 
-def _ints(offsets: Sequence[int]) -> Ints:
-    if isinstance(offsets, range):
-        return np.arange(offsets.start, offsets.stop, dtype=np.int64)
-    return np.array(offsets, dtype=np.int64)
-
-
 def apart(messages: Messages) -> tuple[Messages, Messages]:
     """The rows, and the messages for all slots: these take effect after the rows that came before them."""
     rows = np.array([is_rows(topic) for topic in messages.topics], dtype=bool)[messages.topic]
-    return messages.take(np.flatnonzero(rows)), messages.take(np.flatnonzero(~rows))
+    return messages.only(rows), messages.only(~rows)
 
 
 def ends_of(messages: Messages) -> Positions:
@@ -73,9 +67,9 @@ def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
         slot_of_kind[one] = EVERYWHERE if slot is None else slot
     goes_to = slot_of_kind[kind]
     for slot in range(slots):
-        mine = np.flatnonzero((goes_to == slot) | (goes_to == EVERYWHERE))
-        if len(mine):
-            yield slot, messages if len(mine) == len(messages) else messages.take(mine)
+        mine = (goes_to == slot) | (goes_to == EVERYWHERE)
+        if mine.any():
+            yield slot, messages.only(mine)
 
 
 def records_of(messages: Messages) -> Iterator[Record]:

@@ -349,7 +349,7 @@ class TableRows:
         self.runs = [run for run in (instead.get(id(run), run) for run in self.runs) if len(run)]
 
     def _drop_clean_below(self) -> None:
-        self.swap([(run, self.thinned(run)) for run in self.runs])
+        self.runs = [run for run in map(self.thinned, self.runs) if len(run)]
 
     def expire(self, cut: int) -> None:
         """Rows before ``cut`` are gone, from Delta too. Those that Delta lacks stay until their flush."""

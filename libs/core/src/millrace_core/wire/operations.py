@@ -4,7 +4,6 @@ rows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -71,9 +70,6 @@ def operation_in(value: bytes | None) -> Operation | None:
 def versions_needed(values: Sequence[bytes | None]) -> list[tuple[int, int]]:
     """The WAL values that ask for a version of their table (:class:`Altered`): the place of each, and which
     version."""
-    with suppress(TypeError):  # a value is missing
-        if OPERATION_MARK not in b"".join(values):  # type: ignore[arg-type]
-            return []
     marked = [place for place, value in enumerate(values) if value and not value[0]]
     found = ((place, operation_in(values[place])) for place in marked)
     return [(place, operation.version) for place, operation in found if isinstance(operation, Altered)]

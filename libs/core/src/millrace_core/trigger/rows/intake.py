@@ -116,6 +116,10 @@ class Messages:
             list(map(self.value.__getitem__, index.tolist())),
         )
 
+    def only(self, wanted: Bools) -> Messages:
+        """The messages that are wanted; nothing is copied if all are."""
+        return self if wanted.all() else self.take(np.flatnonzero(wanted))
+
     def by_topic(self) -> dict[str, Messages]:
         """The messages of each topic, by (partition, offset); topics in the order of their names."""
         counts = np.bincount(self.topic, minlength=len(self.topics))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from millrace_core.errors import MillraceError
 from millrace_core.model.revisions import revision_of
 from millrace_core.model.schema import Child, Table
@@ -54,7 +52,6 @@ class ControlRecords:
             try:
                 with slot.blame.of_all(about(record, slot.streams)):
                     self._apply(record, times[place], out)
-                    self.tables.forget_readers()
             except MemoryError:
                 raise
             except Exception as error:  # no stream of this slot is affected
@@ -79,8 +76,8 @@ class ControlRecords:
         mine = topics[topic]
         old = revision_of(table, mine.partition, mine.offset) < len(table.earlier)
         if old.any():
-            self.tables.read(topic, mine.take(np.flatnonzero(old)), out)
-            topics[topic] = mine.take(np.flatnonzero(~old))
+            self.tables.read(topic, mine.only(old), out)
+            topics[topic] = mine.only(~old)
 
     def _apply(self, record: control.AnyControl, at: int, out: list[Output]) -> None:
         """``at``: when the record was written, ns."""

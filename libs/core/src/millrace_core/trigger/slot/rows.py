@@ -47,10 +47,8 @@ class TableReader:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
         self._readers: dict[str, Readers] = {}
-
-    def forget_readers(self) -> None:
-        """A control record may have changed which streams read which topic."""
-        self._readers.clear()
+        self._as_of = contents.control
+        """The last control record in force when they were looked up; only such records change them."""
 
     def read(self, topic: str, messages: Messages, out: list[Output]) -> None:
         """Evaluate the messages of a WAL topic, or put them off."""
@@ -65,9 +63,12 @@ class TableReader:
 
     def _readers_of(self, topic: str) -> Readers:
         """The streams that the topic's messages may concern."""
+        slot = self.contents
+        if self._as_of != slot.control:
+            self._readers, self._as_of = {}, slot.control
         found = self._readers.get(topic)
         if found is None:
-            every = self.contents.streams.values()
+            every = slot.streams.values()
             found = self._readers[topic] = Readers(
                 [stream for stream in every if stream.definition.topic == topic and not stream.life.gone]
             )
@@ -118,17 +119,14 @@ class TableReader:
         rows = read(slot.table(topic, readers.every), messages)
         if rows.bad or rows.operations or not len(rows.ts):
             return None
-        overdue = dict.fromkeys(backlog.overdue(int(messages.timestamp.max())))
-        late = [slot.streams[uid] for uid in overdue if uid in slot.streams]
-        if few:
-            return list({stream.uid: stream for stream in [*streams, *late]}.values()), []
+        overdue = backlog.overdue(int(messages.timestamp.max()))
+        due, waiting = [slot.streams[uid] for uid in overdue if uid in slot.streams], list[int]()
         spans = spans_of(rows, messages)
         whole = Span(int(rows.ts.min()), int(rows.ts.max()))
-        due, waiting = late, list[int]()
         for stream, (live, child, span) in zip(streams, calm, strict=True):
             mine = None if not live else whole if child is None else spans.get(child)
             if mine is not None and stream.uid not in overdue:
-                if span.holds(mine):
+                if not few and span.holds(mine):
                     waiting.append(stream.uid)
                 else:
                     due.append(stream)
@@ -186,7 +184,7 @@ class TableReader:
             return
         if not needed.all():
             wanted, missed = _only(wanted, needed), _only(missed, needed)
-            messages, fresh = messages.take(np.flatnonzero(needed)), fresh[needed]
+            messages, fresh = messages.only(needed), fresh[needed]
         begin = 0
         told = [stream for stream in streams if stream.live or heeds_changes(stream)]
         for place, span in deletes_in(told, messages):
