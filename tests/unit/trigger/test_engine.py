@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,6 +79,25 @@ def test_what_lies_behind_what_was_sealed_waits_for_the_query(engine: Engine, lo
     engine.evaluator.sealed, engine.batches.done = {"wal.d.t": log.end_offsets("wal.d.t")}, 5
     after, waits = engine._look()
     assert after != before and waits == ""
+
+
+def test_rows_that_wait_while_spark_starts_have_not_stalled_until_that_takes_too_long(
+    engine: Engine, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark is started up to 20 s after the reader; with a slow start behind that, trigger-svc was not ready
+    for a while although rows were evaluated all the time."""
+    now = 1_000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    engine._began = now
+    engine.evaluator.sealed = {"wal.d.t": {0: 0, 1: 0}}
+    log.append([Message("wal.d.t", b"c", b"{}")] * 3)
+    seen = []
+    for now in (1_001.0, 1_031.0, 1_179.0, 1_200.0, 1_231.0):
+        position, waits = engine._look()
+        assert waits
+        seen.append(position)
+    assert len(set(seen[:4])) == 4, "it starts"
+    assert seen[3] == seen[4], "it has taken too long"
 
 
 def test_it_is_ready_once_the_reader_reads(engine: Engine) -> None:

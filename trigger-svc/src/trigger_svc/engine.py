@@ -30,6 +30,9 @@ from trigger_svc.usable import Usable
 SPARK_AFTER = 20.0
 """The most seconds from the reader's start to Spark's."""
 RESTART_WINDOW = 600.0
+START_SECONDS = 180.0
+"""Seconds from the first thread's start to the query's first batch before that counts as stalled: Spark is
+started late, and on a busy machine slowly."""
 LARGE_SECONDS = 600.0
 """Seconds that a batch which went to workers may run before it counts as stalled."""
 OF_THE_BROKER = re.compile(
@@ -69,6 +72,8 @@ class Engine:
         works = (clock, reporter) if self._ahead is None else (self._ahead, clock, reporter)
         self._beside = [lives.add(work) for work in works]
         self._warm = False
+        self._began = float("-inf")
+        """When :meth:`begin` was called, by the monotonic clock."""
         self._failures: deque[float] = deque()
         self.query: Any = None
 
@@ -114,9 +119,10 @@ class Engine:
         ends = self._log.ends_of(done or [CLOCK.name])
         waits = (behind(topic, found, done.get(topic, {0: 0})) for topic, found in ends.items())
         now = time.monotonic()
-        # there is no way to see how far workers are with a large batch
-        large = int(now) if evaluator.large_since > now - LARGE_SECONDS else 0
-        return (id(self.batches), self.batches.done, large), next(filter(None, waits), "")
+        # there is no way to see how far Spark's start is, or workers are with a large batch
+        starts = self.batches.done < 0 and self._began > now - START_SECONDS
+        busy = int(now) if starts or evaluator.large_since > now - LARGE_SECONDS else 0
+        return (id(self.batches), self.batches.done, busy), next(filter(None, waits), "")
 
     def _needs_others(self) -> bool:
         """Whether the query should begin again: to read topics that streams want and it leaves out, or
@@ -127,6 +133,7 @@ class Engine:
         return len(use.needless - self._left_out) > self._settings.trigger_needless_topics
 
     def begin(self) -> None:
+        self._began = time.monotonic()
         require_jars(self._settings)  # now, not only when Spark starts
         self._log.ensure_topics(TOPICS)
         self._usable.wait()
