@@ -86,13 +86,13 @@ def test_rows_that_wait_while_spark_starts_have_not_stalled_until_that_takes_too
 ) -> None:
     """Spark is started up to 20 s after the reader; with a slow start behind that, trigger-svc was not ready
     for a while although rows were evaluated all the time."""
-    now = 1_000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    engine._began = now
+    clock = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    engine._began = clock[0]
     engine.evaluator.sealed = {"wal.d.t": {0: 0, 1: 0}}
     log.append([Message("wal.d.t", b"c", b"{}")] * 3)
     seen = []
-    for now in (1_001.0, 1_031.0, 1_179.0, 1_200.0, 1_231.0):
+    for clock[0] in (1_001.0, 1_031.0, 1_179.0, 1_200.0, 1_231.0):
         position, waits = engine._look()
         assert waits
         seen.append(position)
