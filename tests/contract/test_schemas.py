@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from api_gateway.protocols.streams_api import Stream
-from millrace_core.calc.shapes import SHAPES
+from millrace_core.calc.notices import SHAPES
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.life import GLOBAL
 from millrace_core.model.schema import Column, Table

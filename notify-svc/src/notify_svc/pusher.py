@@ -84,7 +84,7 @@ class Pusher:
             batch = notices.BATCHES.read(record.key, record.value)
         except WireError as error:
             self._unread.append((record, error))
-            batch = notices.ReadBatch([])
+            batch = notices.TextBatch([])
         count = sum(len(set(notice.urls)) for notice in batch.notices)
         ticket = self._progress.begin(place, record.offset, count)
         if ticket is None:
@@ -92,7 +92,7 @@ class Pusher:
         mark = Mark(ticket, batch.uid, record.timestamp / 1000, traced)
         for notice in batch.notices:
             if notice.urls:
-                event = Outgoing(notice.stream, bytes(notice.event), notice.pause_on_failure, mark)
+                event = Outgoing(notice.stream, bytes(notice.text), notice.pause_on_failure, mark)
                 for url in dict.fromkeys(notice.urls):
                     offers.setdefault(url, []).append(event)
 

@@ -11,7 +11,7 @@ from millrace_core.errors import WireError
 from millrace_core.notice.message import Outgoing
 from millrace_core.notice.position import Cursor, Positions, latest
 from millrace_core.wire import notices
-from millrace_core.wire.notices import ReadNotice
+from millrace_core.wire.notices import NoticeText
 from millrace_wal import Record
 from notify_svc import metrics
 from notify_svc.traces import NONE, TracedNotices, Traces
@@ -22,14 +22,14 @@ class Told:
     """A notice on its way to subscribers, made once for all of them. ``after``: the place after it in the
     log; ``traced``: its trace, if it is traced."""
 
-    notice: ReadNotice
+    notice: NoticeText
     partition: int
     after: Cursor
     traced: TracedNotices | None = None
 
     @cached_property
     def outgoing(self) -> Outgoing:
-        return Outgoing(self.notice.stream, bytes(self.notice.event))
+        return Outgoing(self.notice.stream, bytes(self.notice.text))
 
     @cached_property
     def event_type(self) -> str:

@@ -221,5 +221,5 @@ def test_a_percentile_of_counts(took: Any, share: float, value: float) -> None:
 def test_events_that_the_bench_writes_are_read_by_its_clients() -> None:
     record = notify_throughput._record(range(3, 5), ("ws://a:1/",))
     batch = notices.read(record.value or b"")
-    text = compose("id", 1, [Outgoing(n.stream, bytes(n.event)) for n in batch.notices])
+    text = compose("id", 1, [Outgoing(n.stream, bytes(n.text)) for n in batch.notices])
     assert [event.n for event in notify_clients.decode(text).streams[0].events] == [3, 4]

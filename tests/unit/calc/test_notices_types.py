@@ -10,8 +10,8 @@ import msgspec
 import polars as pl
 import pytest
 
+from millrace_core.calc.notices import notices
 from millrace_core.calc.outcome import Outcome
-from millrace_core.calc.results import notices
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import (
@@ -27,6 +27,7 @@ from millrace_core.model.stream import (
 from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.trigger.types import Count, Event, Interval, Period, Session, Sliding, State
+from millrace_core.wire import notices as wire
 from millrace_core.wire.events import EventKind, Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.topics import wal_topic
@@ -62,7 +63,8 @@ def spec(trigger: str, **more: Any) -> StreamSpec:
 
 
 def told(spec: StreamSpec, found: TriggerEvent, outcome: Outcome | None) -> list[Notice]:
-    return notices(spec, RESULT, [(found, outcome)], lambda group: None, (1, 1))
+    texts = notices(spec, RESULT, [(found, outcome)], lambda group: None, (1, 1))
+    return wire.decode(wire.encode(wire.TextBatch(texts))).notices
 
 
 ONE = Outcome(pl.DataFrame({"r0": [3]}))

@@ -8,6 +8,7 @@ import pytest
 
 from calc_svc.loops.rounds import Intake
 from millrace_core.calc.conversion import convert, scale
+from millrace_core.calc.notices import notices
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.product import notice_messages
 from millrace_core.calc.results import (
@@ -15,7 +16,6 @@ from millrace_core.calc.results import (
     SubTable,
     calculates,
     made_up_name,
-    notices,
     write_results,
 )
 from millrace_core.calc.waiting import Left
@@ -27,7 +27,7 @@ from millrace_core.trigger.types import Interval, Period
 from millrace_core.wire import events as wire
 from millrace_core.wire import notices as notice_wire
 from millrace_core.wire.events import EventKind, Group, TriggerBatch, TriggerEvent
-from millrace_core.wire.notices import Notice
+from millrace_core.wire.notices import Notice, NoticeText, TextBatch
 from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_wal import DeadLetters, MemoryLog, Record
 
@@ -176,7 +176,11 @@ def test_only_asked_for_events_are_calculated() -> None:
 
 
 def told(spec: StreamSpec, *pairs: tuple[TriggerEvent, Outcome | None]) -> list[Notice]:
-    return notices(spec, RESULT, pairs, lambda group: "t_77", scale("ms", "us"))
+    return as_objects(notices(spec, RESULT, pairs, lambda group: "t_77", scale("ms", "us")))
+
+
+def as_objects(found: list[NoticeText]) -> list[Notice]:
+    return notice_wire.decode(notice_wire.encode(TextBatch(found))).notices
 
 
 def test_a_close_tells_its_window_and_result() -> None:
@@ -231,8 +235,8 @@ def test_max_delay_tells_nobody() -> None:
 
 
 def test_notices_of_a_group_travel_in_one_message() -> None:
-    def notice(group: str, number: int) -> Notice:
-        return Notice("power.s1", group, {"n": number})
+    def notice(group: str, number: int) -> NoticeText:
+        return NoticeText("power.s1", group, msgspec.Raw(f'{{"n":{number}}}'))
 
     messages = notice_messages(1, [notice("7", 0), notice("8", 1), notice("7", 2)])
     read = {m.key: [n.event["n"] for n in notice_wire.decode(m.value or b"").notices] for m in messages}

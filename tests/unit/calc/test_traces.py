@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from calc_svc.jobs.waits import Waits
@@ -20,7 +21,7 @@ from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import TIMESTAMP
 from millrace_core.wire import events
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
-from millrace_core.wire.notices import Notice
+from millrace_core.wire.notices import NoticeText
 from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS, TRIGGERS, wal_topic
 from millrace_service import Tracing, timed
 from millrace_service.spans import Span, spans_of
@@ -41,7 +42,9 @@ class Working(Jobs):
             product = super().run(uid, batches, waits)
         told = [event for batch in batches for event in batch.events]
         product.messages = [Message(OUT, b"out", b'{"ts":%d}' % event.start) for event in told]
-        product.notices = [Notice("d.s", str(event.group.id), {"n": event.start}) for event in told]
+        product.notices = [
+            NoticeText("d.s", str(event.group.id), msgspec.Raw(f'{{"n":{event.start}}}')) for event in told
+        ]
         return product
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_gateway.watching.diagnosis_rows import Case, rows_of
-from millrace_core.calc.results import notices
+from millrace_core.calc.notices import notices
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of, read
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.tdengine.explain import trigger_clause

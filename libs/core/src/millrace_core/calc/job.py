@@ -12,8 +12,9 @@ import polars as pl
 
 from millrace_core.calc.conversion import scale
 from millrace_core.calc.job_size import job_sizes
+from millrace_core.calc.notices import notices
 from millrace_core.calc.outcome import Outcome
-from millrace_core.calc.results import SubTable, Written, calculates, notices, write_results
+from millrace_core.calc.results import SubTable, Written, calculates, write_results
 from millrace_core.calc.retraction import Found, Ranges, Stored, deletions, retracts, settled
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Table
@@ -22,7 +23,7 @@ from millrace_core.plan import Plan
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.message import Message
-from millrace_core.wire.notices import Notice
+from millrace_core.wire.notices import NoticeText
 
 Outcomes = Mapping[int, Outcome]
 """The outcomes of the events that were calculated, by ``id()`` of the event."""
@@ -131,7 +132,7 @@ class Delivery:
     rows."""
 
     messages: Sequence[Message]
-    notices: Sequence[Notice]
+    notices: Sequence[NoticeText]
     rows: int = 0
     null_keys: int = 0
     times: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from millrace_core.errors import MillraceError
 from millrace_core.wire import notices
 from millrace_core.wire.message import Message
-from millrace_core.wire.notices import Notice, NoticeBatch
+from millrace_core.wire.notices import NoticeText, TextBatch
 from millrace_core.wire.registrations import OutputGone
 from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import NOTIFICATIONS
@@ -25,7 +25,7 @@ class Product:
 
     stream: int
     messages: list[Message] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
+    notices: list[NoticeText] = field(default_factory=list)
     status: StreamFailure | None = None
     outputs_gone: list[OutputGone] = field(default_factory=list)
     """What to tell the gateway once the messages are written."""
@@ -36,12 +36,12 @@ class Product:
     waits: MillraceError | None = None
 
 
-def notice_messages(stream: int, told: Sequence[Notice]) -> list[Message]:
+def notice_messages(stream: int, told: Sequence[NoticeText]) -> list[Message]:
     """One message per group, in order."""
-    by_group: dict[str, list[Notice]] = {}
+    by_group: dict[str, list[NoticeText]] = {}
     for notice in told:
         by_group.setdefault(notice.group, []).append(notice)
     return [
-        Message(NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(part, stream)))
+        Message(NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(TextBatch(part, stream)))
         for group, part in by_group.items()
     ]

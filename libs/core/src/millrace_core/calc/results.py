@@ -1,4 +1,4 @@
-"""From a stream's outcomes to the messages they become: rows of the output table, and notifications. Pure."""
+"""From a stream's outcomes to the messages with the rows of its output table. Pure."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 import polars as pl
 
-from millrace_core.calc.conversion import Where, convert, rescaled, scale
-from millrace_core.calc.outcome import NOTIFY, Outcome, rows_of
-from millrace_core.calc.shapes import shape_of
+from millrace_core.calc.cells import json_rows, plain
+from millrace_core.calc.conversion import Where, convert, scale
+from millrace_core.calc.outcome import Outcome, rows_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Precision, Table, cut_name
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import group_id, sub_table
-from millrace_core.timeline.precision import milliseconds
-from millrace_core.trigger.types import type_of
 from millrace_core.wire.events import EventKind, Group, TriggerEvent
 from millrace_core.wire.message import Message
-from millrace_core.wire.notices import Notice
 from millrace_core.wire.rows.arrow import MANY_ROWS, encode_frame
 from millrace_core.wire.topics import wal_topic
 
@@ -138,7 +134,7 @@ def write_results(
         by_table.setdefault(home.name, []).extend(kept)
     topic = wal_topic(table.db, table.name)
     few = any(len(places) < MANY_ROWS for places in by_table.values())
-    rows = _dicts(frame, frame.columns) if few else []
+    rows = json_rows(frame, frame.columns) if few else []
     for name, places in by_table.items():
         written.rows += len(places)
         if with_times:
@@ -162,35 +158,18 @@ def _converted(
         convert(rows[f"r{place}"], source, target, factor, ticks, where).alias(target.name)
         for place, (source, target) in enumerate(zip(result, columns, strict=True))
     ]
-    return _plain(pl.DataFrame(series))
+    return plain(pl.DataFrame(series))
 
 
-def _dicts(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, object]]:
-    """Its rows, under these names. Column by column: half of the time that polars takes row by row."""
-    columns = [series.to_list() for series in frame]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """Cells that JSON can hold: no infinities, text for bytes."""
-    changed = []
-    for series in frame:
-        if series.dtype.is_float():
-            if not np.isfinite(series.to_numpy()).all():  # a NULL is NaN there
-                changed.append(series.set(~series.is_finite(), None))
-        elif series.dtype == pl.Binary:
-            texts = [None if v is None else v.decode("utf-8", "replace") for v in series]
-            changed.append(pl.Series(series.name, texts, dtype=pl.String))
-    return frame.with_columns(changed) if changed else frame
-
-
-def _message(topic: str, home: SubTable, rows: list[dict[str, object]], new: bool) -> list[Message]:
+def _message(topic: str, home: SubTable, rows: Sequence[str], new: bool) -> list[Message]:
     """Few rows: one JSON message, with the table's tags if the table is not known yet. No message if there is
-    nothing to write."""
+    nothing to write. ``rows``: as :func:`json_rows` gives them."""
     if not rows and not new:
         return []
-    value = {"tags": home.tags, "rows": rows} if new else rows
-    return [Message(topic, home.name.encode(), msgspec.json.encode(value))]
+    value = f"[{','.join(rows)}]".encode()
+    if new:
+        value = msgspec.json.encode({"tags": home.tags, "rows": msgspec.Raw(value)})
+    return [Message(topic, home.name.encode(), value)]
 
 
 def _arrow_messages(topic: str, home: SubTable, rows: pl.DataFrame, new: bool) -> list[Message]:
@@ -203,128 +182,3 @@ def _arrow_messages(topic: str, home: SubTable, rows: pl.DataFrame, new: bool) -
             for part in rows.iter_slices(ROWS_PER_MESSAGE)
         ),
     ]
-
-
-def notices(
-    spec: StreamSpec, result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
-    table_name: Callable[[Group], str | None], factor: tuple[int, int], times: tuple[int, int] = (1, 1),
-    met: Sequence[bool] | None = None,
-) -> list[Notice]:  # fmt: skip
-    """The notifications of these events, in order: the seed's JSON objects.
-
-    ``factor`` converts window times, ``times`` the times in results: both are given in the output table's
-    precision. ``met``: whether each event meets NOTIFY's WHERE, if that has constants only (``plan.notify``).
-    """
-    found: list[Notice] = []
-    told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
-    if spec.notify:
-        told |= set(spec.notify.events)
-    # MAX_DELAY calculates what there is so far: the window is still open
-    silent = {"DELAY"} if spec.notify and spec.notify.history else {"DELAY", "HISTORY"}
-    over_columns = spec.notify is not None and spec.notify.where is not None and met is None
-    events = [
-        (event, outcome)
-        for place, (event, outcome) in enumerate(events)
-        if EVENT_TYPES.get(event.kind) in told
-        and event.cause not in silent
-        and (not over_columns if outcome is None else outcome.error is None)
-        and (met is None or met[place])
-    ]
-    cells = _result_cells(result, events, times)
-    stream, pause = spec.full_name, spec.notify is not None and spec.notify.pause_on_failure
-    to = {kind: _urls(spec, kind) for kind in EVENT_TYPES.values()}
-    base_of = _bases(spec, factor)
-    groups: dict[int, tuple[str, str | None]] = {}  # thousands of events belong to a few groups
-    for place, (event, _) in enumerate(events):
-        kind, id_ = event_type(event), event.group.id
-        if id_ not in groups:
-            groups[id_] = str(id_), table_name(event.group)
-        group, table = groups[id_]
-        base = base_of(event, kind, group, table)
-        found += [
-            Notice(stream, group, told_of, to[kind], pause)
-            for told_of in _with_results(base, cells.get(place))
-        ]
-    return found
-
-
-def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
-    if spec.notify is None:
-        return ()
-    # ON is ignored for SLIDING and PERIOD
-    always = kind in ("ON_TIME", "WINDOW_INVALIDATION")
-    if kind == "WINDOW_INVALIDATION" and shape_of(spec).invalid_with_close:
-        always = "WINDOW_CLOSE" in spec.notify.events
-    return spec.notify.urls if always or kind in spec.notify.events else ()
-
-
-def _bases(
-    spec: StreamSpec, factor: tuple[int, int]
-) -> Callable[[TriggerEvent, EventType, str, str | None], dict[str, object]]:
-    """Makes the part of a notification that does not depend on the result, from the event, its type, its
-    group's id and its table's name."""
-    type_, shape = type_of(spec.trigger), shape_of(spec)
-    called, window, (up, down) = shape.types.get(type_.name, type_.name), type_.window, factor
-    id_, kind_of_trigger = shape.id, shape.type
-
-    def base_of(event: TriggerEvent, kind: EventType, group: str, table: str | None) -> dict[str, object]:
-        if table is None and shape.names_table:
-            table = sub_table(spec.name, event.group.id)
-        base: dict[str, object] = {} if table is None else {"tableName": table}
-        base["eventType"] = kind
-        base["eventTime"] = milliseconds(event.localtime)
-        base[id_] = event.id
-        base[kind_of_trigger] = called
-        base["groupId"] = group
-        if window:
-            base["windowStart"] = event.start * up // down
-            if event.kind != "OPEN":
-                base["windowEnd"] = event.end * up // down
-        return base | event.detail if event.detail else base
-
-    return base_of
-
-
-Cells = Sequence[dict[str, object] | None]
-"""The result rows of an event; None in place of one that NOTIFY's condition leaves out."""
-
-
-def _result_cells(
-    result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
-    times: tuple[int, int],
-) -> dict[int, Cells]:  # fmt: skip
-    """The result rows of each event, by its place in the list; all are converted at once."""
-    calculated = [
-        (place, outcome)
-        for place, (_, outcome) in enumerate(events)
-        if outcome is not None and outcome.error is None
-    ]
-    if not calculated:
-        return {}
-    rows = rows_of([outcome for _, outcome in calculated])
-    columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
-    plain = _plain(pl.DataFrame(list(columns)))
-    all_cells: Cells = _dicts(plain, [column.name for column in result])
-    if NOTIFY in rows.columns:
-        wanted = rows[NOTIFY].to_list()
-        all_cells = [cells if told else None for cells, told in zip(all_cells, wanted, strict=True)]
-    found: dict[int, Cells] = {}
-    begin = 0
-    for place, outcome in calculated:
-        found[place] = all_cells[begin : begin + outcome.count]
-        begin += outcome.count
-        if NOTIFY in rows.columns and not found[place]:
-            found[place] = [None]  # a condition over no row is not met
-    return found
-
-
-def _with_results(base: dict[str, object], cells: Cells | None) -> list[dict[str, object]]:
-    """One object per result row; a single one without a result if there is no row or nothing was
-    calculated."""
-    if not cells:
-        return [base]
-    told = [row for row in cells if row is not None]
-    if len(told) == 1:
-        base["result"] = told[0]
-        return [base]
-    return [base | {"result": row, "resultIndex": place} for place, row in enumerate(told)]

@@ -18,6 +18,27 @@ class Notice(msgspec.Struct, frozen=True):
     pause_on_failure: bool = False
 
 
+class NoticeText(msgspec.Struct, frozen=True):
+    """A :class:`Notice` whose event is JSON text, as calc-svc writes it and notify-svc passes it on. To write
+    the text takes a quarter of the time of an object that is then encoded."""
+
+    stream: str
+    group: str
+    text: msgspec.Raw = msgspec.field(name="event")
+    urls: tuple[str, ...] = ()
+    pause_on_failure: bool = False
+
+    @property
+    def event(self) -> dict[str, object]:
+        """The event as an object."""
+        return _object(self.text)
+
+    @property
+    def event_type(self) -> str:
+        """The event's ``eventType``; empty if it has none."""
+        return _type(self.text).eventType
+
+
 class NoticeBatch(msgspec.Struct, frozen=True):
     """Notices of one stream, in order; all of one group travel under one key. ``uid``: the stream's."""
 
@@ -25,25 +46,10 @@ class NoticeBatch(msgspec.Struct, frozen=True):
     uid: int = 0
 
 
-class ReadNotice(msgspec.Struct, frozen=True):
-    """A :class:`Notice` as notify-svc reads it: ``event`` stays JSON text, which is passed on as it is."""
+class TextBatch(msgspec.Struct, frozen=True):
+    """A :class:`NoticeBatch` with its events as text."""
 
-    stream: str
-    group: str
-    event: msgspec.Raw
-    urls: tuple[str, ...] = ()
-    pause_on_failure: bool = False
-
-    @property
-    def event_type(self) -> str:
-        """The event's ``eventType``; empty if it has none."""
-        return _type(self.event).eventType
-
-
-class ReadBatch(msgspec.Struct, frozen=True):
-    """A :class:`NoticeBatch` as notify-svc reads it."""
-
-    notices: list[ReadNotice]
+    notices: list[NoticeText]
     uid: int = 0
 
 
@@ -53,11 +59,12 @@ class _Type(msgspec.Struct, frozen=True):
 
 _encoder = msgspec.json.Encoder()
 decode = strictly(msgspec.json.Decoder(NoticeBatch).decode)
-read = strictly(msgspec.json.Decoder(ReadBatch).decode)
+read = strictly(msgspec.json.Decoder(TextBatch).decode)
 """As :func:`decode`, without reading the events; it still detects events that are not JSON."""
 BATCHES = Format(NOTIFICATIONS, read)
 _type = msgspec.json.Decoder(_Type).decode
+_object = msgspec.json.Decoder(dict[str, object]).decode
 
 
-def encode(batch: NoticeBatch) -> bytes:
+def encode(batch: NoticeBatch | TextBatch) -> bytes:
     return _encoder.encode(batch)
