@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import product
+from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.store.rows import CHILD, Flush, TableRows
+from millrace_core.store.rows import CHILD, LARGEST, Flush, TableRows
 from millrace_core.store.run import Run
 from millrace_core.store.search import FEW, bisect, expand
 from millrace_core.timeline.precision import HIGHEST, LOWEST
@@ -144,15 +145,17 @@ class World:
 
 @pytest.mark.parametrize("table", [PLAIN, COMPOSITE], ids=["plain", "composite"])
 @settings(max_examples=examples(150))
-@given(steps=st.lists(step, max_size=25))
-def test_rows_are_those_of_a_dict(table: Table, steps: list[tuple[str, object]]) -> None:
+@given(steps=st.lists(step, max_size=25), largest=st.sampled_from((0, 4, LARGEST)))
+def test_rows_are_those_of_a_dict(table: Table, steps: list[tuple[str, object]], largest: int) -> None:
+    """``largest``: with few rows in a run there are many."""
     world = World(table)
-    for what, how in steps:
-        world.do(what, how)
-    world.check()
-    world.commit()
-    world.flight = world.rows.begin_flush()
-    world.commit()
+    with mock.patch("millrace_core.store.rows.LARGEST", largest):
+        for what, how in steps:
+            world.do(what, how)
+        world.check()
+        world.commit()
+        world.flight = world.rows.begin_flush()
+        world.commit()
     assert world.delta == world.model
     assert not world.rows.dirty
 
@@ -224,15 +227,27 @@ def test_appends_at_rate() -> None:
     assert len(rows.runs) < 24
 
 
+def test_half_of_the_rows_are_newer_than_the_middle_however_large_the_runs_are() -> None:
+    rows = TableRows(PLAIN)
+    for first, count in ((0, 90_000), (90_000, 5_000), (95_000, 5_000)):
+        times = np.arange(first, first + count)
+        data = pl.DataFrame({"ts": times, "a": times, "b": ["x"] * count}, schema=rows.empty.schema)
+        rows.append(np.zeros(count, dtype=np.int32), data, {})
+        rows.seal()
+    middle = rows.middle()
+    assert middle is not None and 45_000 < middle < 55_000
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(-1, 5)), max_size=20),
     st.integers(0, 9), st.integers(0, 9),
     st.lists(st.tuples(st.integers(-1, 5), st.integers(0, 6)), max_size=2), st.booleans(), st.integers(1, 5),
+    st.sampled_from((0, LARGEST)),
 )  # fmt: skip
 @settings(max_examples=examples(60))
 def test_rows_of_a_time_that_were_written_in_some_places(
     writes: list[tuple[int, int, int]], low: int, high: int, spans: list[tuple[int, int]], first: bool,
-    together: int,
+    together: int, largest: int,
 ) -> None:  # fmt: skip
     """Looking for times and places at once finds what looking for one after the other finds. A place is the
     row's last, or its first as well."""
@@ -243,7 +258,8 @@ def test_rows_of_a_time_that_were_written_in_some_places(
         frame = rows.empty.clear(1).with_columns(pl.lit(ts).cast(pl.Int64).alias("ts"))
         rows.append(np.array([child], dtype=np.int32), frame, {}, np.array([place]))
         if count % together == 0:
-            rows.seal()
+            with mock.patch("millrace_core.store.rows.LARGEST", largest):
+                rows.seal()
         begun.setdefault((child, ts), place)
         expected[child, ts] = {place, begun[child, ts]} if first else {place}
     data, children = rows.slices().within(low, high, tuple(spans), first=first)

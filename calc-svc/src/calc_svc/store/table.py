@@ -17,9 +17,10 @@ from millrace_core.model.schema import TICKS_PER_SECOND, Child, Table
 from millrace_core.store.family import Family
 from millrace_core.store.intake import Intake, Taken
 from millrace_core.store.place import Spans, nowhere
-from millrace_core.store.rows import CHILD, Flush, Slices, TableRows
+from millrace_core.store.rows import CHILD, Flush, TableRows
 from millrace_core.store.run import Children, Run, write_run
 from millrace_core.store.search import Ints, sort_order
+from millrace_core.store.slices import Slices
 from millrace_core.store.superseded import Superseded, Unsaved, superseded_run
 from millrace_core.timeline.precision import HIGHEST, LOWEST, NS_PER_SECOND
 from millrace_core.wire.topics import wal_topic

@@ -21,8 +21,8 @@ from millrace_core.language.virtual import Origins, members_of
 from millrace_core.model.schema import Origin, Table, child_uid
 from millrace_core.store.family import Family
 from millrace_core.store.place import OFFSET_BITS, Spans, inside, nowhere, place_of
-from millrace_core.store.rows import Slices
 from millrace_core.store.run import Children, Run
+from millrace_core.store.slices import Slices
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire import virtual
 from millrace_core.wire.operations import OPERATION_MARK

@@ -14,9 +14,10 @@ import numpy as np
 import polars as pl
 
 from millrace_core.model.schema import Table
-from millrace_core.store.place import Spans, nowhere
+from millrace_core.store.place import nowhere
 from millrace_core.store.run import Children, Run, concat, write_run
 from millrace_core.store.search import Bools, Ints
+from millrace_core.store.slices import Slices
 from millrace_core.store.superseded import Superseded
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.rows.decoded import polars_type
@@ -24,7 +25,7 @@ from millrace_core.wire.rows.revisions import recast
 
 CHILD = "\x00child"
 WIDTH = 4  # this many runs of about one size are merged
-LARGEST = 2_000_000  # a run with more rows is no longer merged
+LARGEST = 200_000  # a run with more rows is no longer merged: a search passes over runs of other times
 
 Fetch = Callable[[Children, Ints], pl.DataFrame]
 """Stored rows below the floor: (children, times) -> frame with CHILD and the table's columns."""
@@ -48,72 +49,6 @@ class Flush:
     deletions: list[Deletion]
     fresh: Run
     changed: Run
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """A view of the rows at one moment; reading it needs no lock."""
-
-    runs: tuple[Run, ...]
-    empty: pl.DataFrame
-
-    def count(self, child: Children, low: Ints, high: Ints) -> Ints:
-        """How many rows each query's range holds."""
-        total = np.zeros(len(child), dtype=np.int64)
-        for run in self.runs:
-            if run.live is None:
-                first, end = run.bounds(child, low, high)
-                total += end - first
-            else:
-                total += np.bincount(run.between(child, low, high)[1], minlength=len(child))
-        return total
-
-    def between(
-        self, child: Children, low: Ints, high: Ints, until: Ints | None = None
-    ) -> tuple[pl.DataFrame, Ints, Children]:
-        """Rows of the queries' ranges (child, inclusive times) ordered by (query, ts), with each row's query
-        and child. ``until``: leaves out rows that were last written after these places, in the same
-        partition."""
-        parts = [(run, *run.between(child, low, high, until)) for run in self.runs]
-        parts = [part for part in parts if len(part[1])]
-        if not parts:
-            return self.empty, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        data = pl.concat([run.rows(positions) for run, positions, _ in parts])
-        owner = np.concatenate([part[2] for part in parts])
-        if len(parts) > 1:
-            ts = np.concatenate([run.ts[positions] for run, positions, _ in parts])
-            order = np.lexsort((ts, owner))
-            data, owner = data[order], owner[order]
-        return data, owner, child[owner]
-
-    def within(
-        self, low: int, high: int, spans: Spans | None = None, *, first: bool = False
-    ) -> tuple[pl.DataFrame, Children]:
-        """Rows of all children with ``low <= ts <= high`` ordered by (child, ts), and each row's child.
-        ``spans``: only those that were last written (``first``: or first written) in one of these spans of
-        the log.
-        """
-        everything = low == LOWEST and high == HIGHEST and spans is None
-        parts = [run if everything and run.live is None
-                 else run.take(run.within(low, high, spans, first=first)) for run in self.runs]  # fmt: skip
-        parts = [part for part in parts if len(part)]
-        if not parts:
-            return self.empty, np.empty(0, dtype=np.int32)
-        whole = concat(parts)
-        return whole.data, whole.child
-
-    def none(self) -> Slices:
-        """No rows."""
-        return Slices((), self.empty)
-
-    def written(self, spans: Spans, *, first: bool = False) -> Slices:
-        """Only the rows that were last written (``first``: or first written) in one of these spans of the
-        log."""
-        return Slices(tuple(run.written(spans, first=first) for run in self.runs), self.empty)
-
-    def without(self, spans: Spans) -> Slices:
-        """Only the rows whose last write lies in none of these spans of the log."""
-        return Slices(tuple(run.not_written(spans) for run in self.runs), self.empty)
 
 
 @dataclass(slots=True)
@@ -220,12 +155,13 @@ class TableRows:
     def _supersede(self, new: Run, absent: dict[str, Bools]) -> Run:
         """Remove the rows that ``new`` overwrites, fill its unnamed cells from them, and flag keys that Delta
         may hold."""
-        # a row newer than all rows of its table cannot overwrite one: so the usual case costs one comparison
-        known = np.flatnonzero(new.child < len(self._newest))
-        candidates = known[new.ts[known] <= self._newest[new.child[known]]]
+        candidates = self._not_newer(new)
         replaces, data, first = new.replaces.copy(), new.data, new.first
         if len(candidates):
+            low, high = int(new.ts[candidates].min()), int(new.ts[candidates].max())
             for index, run in enumerate(self.runs):
+                if not run.reaches(low, high):
+                    continue
                 here, there = run.matches(new, candidates, self.second)
                 if not len(here):
                     continue
@@ -242,6 +178,16 @@ class TableRows:
             replaces[below] = True
             data = self._take_stored(new, data, absent, below)
         return replace(new, data=data, replaces=replaces, first=first)
+
+    def _not_newer(self, new: Run) -> Ints:
+        """The positions of rows that may overwrite one: a row newer than all rows of its table cannot. So the
+        usual case costs one comparison a table."""
+        first = new.firsts
+        known = first[new.child[first] < len(self._newest)]
+        if not (new.ts[known] <= self._newest[new.child[known]]).any():
+            return known[:0]
+        known = np.flatnonzero(new.child < len(self._newest))
+        return known[new.ts[known] <= self._newest[new.child[known]]]
 
     def _take_stored(
         self, new: Run, data: pl.DataFrame, absent: dict[str, Bools], below: Ints
@@ -278,12 +224,15 @@ class TableRows:
         self.runs = [replace(run, data=recast(run.data, old.columns, table.columns)) for run in self.runs]
 
     def _grow(self, run: Run) -> None:
-        size = int(run.child.max()) + 1 if len(run) else 0
+        if not len(run):
+            return
+        size = int(run.child[-1]) + 1
         if size > len(self._newest):
             grown = np.full(max(size, 2 * len(self._newest)), LOWEST, dtype=np.int64)
             grown[: len(self._newest)] = self._newest
             self._newest = grown
-        np.maximum.at(self._newest, run.child, run.ts)
+        last = np.append(run.firsts[1:], len(run)) - 1
+        self._newest[run.child[last]] = np.maximum(self._newest[run.child[last]], run.ts[last])
 
     def _merge(self) -> None:
         """Merge the youngest runs while there are WIDTH of about one size."""
@@ -296,13 +245,10 @@ class TableRows:
     def begin_flush(self) -> Flush:
         """All rows and deletions that Delta lacks; writes from here on belong to the next epoch."""
         self.seal()
-        dirty = [run.take(np.flatnonzero(_dirty(run, self.flushed))) for run in self.runs]
+        dirty = [run.only(_dirty(run, self.flushed)) for run in self.runs]
         whole = concat([run for run in dirty if len(run)] or [self._no_run()])
         changed = whole.replaces
-        flush = Flush(
-            self.epoch, list(self._deletions),
-            whole.take(np.flatnonzero(~changed)), whole.take(np.flatnonzero(changed)),
-        )  # fmt: skip
+        flush = Flush(self.epoch, list(self._deletions), whole.only(~changed), whole.only(changed))
         self.epoch += 1
         return flush
 
@@ -339,9 +285,7 @@ class TableRows:
     def thinned(self, run: Run) -> Run:
         """A run without the rows before the floor that Delta has. This needs no lock."""
         keep = (run.ts >= self.floor) | (run.epoch > self.flushed)
-        if run.live is not None:
-            keep &= run.live
-        return run if keep.all() else run.take(np.flatnonzero(keep))
+        return run.only(keep if run.live is None else keep & run.live)
 
     def swap(self, thinned: Sequence[tuple[Run, Run]]) -> None:
         """Put runs in the place of others; one that has changed meanwhile stays until the next flush."""
@@ -362,14 +306,15 @@ class TableRows:
     def oldest(self) -> int:
         """The lowest time of the rows here; HIGHEST if there are none."""
         self.seal()
-        return min((int(run.ts.min()) for run in self.runs if len(run)), default=HIGHEST)
+        return min((run.low for run in self.runs), default=HIGHEST)
 
     def middle(self) -> int | None:
         """A time such that about half of the rows are newer."""
         self.seal()
         if not self.runs:
             return None
-        return int(np.median(np.concatenate([run.ts[:: max(1, len(run) // 1000)] for run in self.runs])))
+        step = max(1, sum(map(len, self.runs)) // 10_000)
+        return int(np.median(np.concatenate([run.ts[::step] for run in self.runs])))
 
 
 def _dirty(run: Run, flushed: int) -> Bools:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import polars as pl
 
 from millrace_core.store.place import Spans, inside, is_behind
 from millrace_core.store.search import Bools, Ints, bisect, expand, sort_order
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 
 Children = npt.NDArray[np.int32]
 
@@ -30,6 +31,14 @@ class Run:
     place: Ints
     live: Bools | None = None
     first: Ints | None = None
+    low: int = field(init=False)
+    high: int = field(init=False)
+    """The lowest and the highest time of its rows, dead or not; of no rows, ``low`` is the higher one."""
+
+    def __post_init__(self) -> None:
+        some = len(self.ts) > 0
+        object.__setattr__(self, "low", int(self.ts.min()) if some else HIGHEST)
+        object.__setattr__(self, "high", int(self.ts.max()) if some else LOWEST)
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -44,6 +53,15 @@ class Run:
         """Where in the log each row was first written."""
         return self.place if self.first is None else self.first
 
+    @property
+    def firsts(self) -> Ints:
+        """The position of each table's first row."""
+        return np.flatnonzero(np.diff(self.child, prepend=-1))
+
+    def reaches(self, low: int, high: int) -> bool:
+        """Whether it may have rows with ``low <= ts <= high``."""
+        return self.low <= high and low <= self.high
+
     def without(self, positions: Ints) -> Run:
         live = np.ones(len(self), dtype=bool) if self.live is None else self.live.copy()
         live[positions] = False
@@ -57,13 +75,17 @@ class Run:
             first=None if self.first is None else self.first[positions],
         )  # fmt: skip
 
+    def only(self, keep: Bools) -> Run:
+        """The rows for which ``keep`` holds, dead or not; the run itself if it holds for all, since copying
+        takes time."""
+        return self if keep.all() else self.take(np.flatnonzero(keep))
+
     def living(self) -> Run:
         return self if self.live is None else self.take(np.flatnonzero(self.live))
 
     def since(self, low: int) -> Run:
         """The rows with ``low <= ts``, dead or not."""
-        keep = self.ts >= low
-        return self if keep.all() else self.take(np.flatnonzero(keep))
+        return self if low <= self.low else self.only(self.ts >= low)
 
     def bounds(self, child: Children, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """For each query the positions [start, end) of that child's rows with ``low <= ts <= high``."""
@@ -95,6 +117,8 @@ class Run:
     def within(self, low: int, high: int, spans: Spans | None = None, *, first: bool = False) -> Ints:
         """Positions of live rows of all children with ``low <= ts <= high``; ``spans``: only those that were
         also last written (``first``: or first written) in one of these spans of the log."""
+        if not self.reaches(low, high):
+            return np.empty(0, dtype=np.int64)
         keep = (self.ts >= low) & (self.ts <= high)
         found = np.flatnonzero(keep if self.live is None else keep & self.live)
         if spans is None:
