@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.store.rows import CHILD, LARGEST, Flush, TableRows
+from millrace_core.store.rows import CHILD, LARGEST, TableRows, Unflushed
 from millrace_core.store.run import Run
 from millrace_core.store.search import FEW, bisect, expand
 from millrace_core.timeline.precision import HIGHEST, LOWEST
@@ -62,7 +62,7 @@ class World:
     rows: TableRows = field(init=False)
     model: dict[Key, Cells] = field(default_factory=dict)
     delta: dict[Key, Cells] = field(default_factory=dict)
-    flight: Flush | None = None
+    flight: Unflushed | None = None
     thinned: list[tuple[Run, Run]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -95,19 +95,20 @@ class World:
     def commit(self) -> None:
         if self.flight is None:
             return
-        for d in self.flight.deletions:
+        flight = self.flight.sorted()  # whatever was written since it began
+        for d in flight.deletions:
             self.delta = {
                 k: v
                 for k, v in self.delta.items()
                 if not (k[0] == d.child and d.first <= v["ts"] <= d.last)  # type: ignore[operator]
             }
-        for run, fresh in ((self.flight.fresh, True), (self.flight.changed, False)):
+        for run, fresh in ((flight.fresh, True), (flight.changed, False)):
             for child, cells in zip(run.child.tolist(), run.data.iter_rows(named=True), strict=True):
                 assert not (fresh and self.key(child, cells) in self.delta), (
                     "an append must not be a duplicate"
                 )
                 self.delta[self.key(child, cells)] = cells
-        self.rows.end_flush(self.flight)
+        self.rows.end_flush(flight)
         self.flight = None
 
     def do(self, what: str, how: object) -> None:

@@ -16,7 +16,7 @@ from millrace_core.calc.waiting import Wanted
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child
 from millrace_core.store.intake import Intake
-from millrace_core.store.rows import TableRows
+from millrace_core.store.rows import TableRows, Unflushed
 from millrace_core.wire import topics
 from millrace_core.wire.operations import Delete, Drop, Register
 from millrace_core.wire.topics import wal_topic
@@ -187,10 +187,11 @@ def test_nobody_waits_while_messages_are_decoded_and_while_rows_are_copied(
 
     noting(Intake, "decode")
     noting(TableRows, "thinned")
+    noting(Unflushed, "sorted")
     running.send("m1", [row(ts) for ts in range(20)])
     running.wait()
     stored.evict_half()
-    assert free == {"decode": True, "thinned": True}
+    assert free == {"decode": True, "sorted": True, "thinned": True}
     assert stored.rows.count < 20 and len(running.rows()) == 20
 
 

@@ -198,11 +198,12 @@ class StoredTable:
                     positions == self._flushed and not self.rows.dirty and not self._outdated
                 ):
                     return 0
-                flush = self.rows.begin_flush()
+                unflushed = self.rows.begin_flush()
                 names = list(self.family.names)
                 kept = self.rows.superseded
                 unsaved = kept.take_unsaved(whole=self._superseded.full) if kept is not None else None
             try:
+                flush = unflushed.sorted()
                 self._commit(flush, unsaved, names, positions)
             except BaseException:
                 with self.lock:

@@ -15,7 +15,7 @@ import polars as pl
 
 from millrace_core.model.schema import Table
 from millrace_core.store.place import nowhere
-from millrace_core.store.run import Children, Run, concat, write_run
+from millrace_core.store.run import Children, Run, concat, no_run, write_run
 from millrace_core.store.search import Bools, Ints
 from millrace_core.store.slices import Slices
 from millrace_core.store.superseded import Superseded
@@ -49,6 +49,25 @@ class Flush:
     deletions: list[Deletion]
     fresh: Run
     changed: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Unflushed:
+    """What Delta lacks when a flush begins. ``runs``: all runs of that moment; ``flushed``: the last epoch
+    that Delta has."""
+
+    epoch: int
+    deletions: list[Deletion]
+    runs: tuple[Run, ...]
+    flushed: int
+    empty: pl.DataFrame
+
+    def sorted(self) -> Flush:
+        """It as Delta takes it. This copies the rows, and needs no lock."""
+        dirty = [run.only(_dirty(run, self.flushed)) for run in self.runs]
+        whole = concat([run for run in dirty if len(run)] or [no_run(self.empty)])
+        changed = whole.replaces
+        return Flush(self.epoch, self.deletions, whole.only(~changed), whole.only(changed))
 
 
 @dataclass(slots=True)
@@ -242,21 +261,12 @@ class TableRows:
                 return
             self.runs[-WIDTH:] = [concat(young)]
 
-    def begin_flush(self) -> Flush:
+    def begin_flush(self) -> Unflushed:
         """All rows and deletions that Delta lacks; writes from here on belong to the next epoch."""
         self.seal()
-        dirty = [run.only(_dirty(run, self.flushed)) for run in self.runs]
-        whole = concat([run for run in dirty if len(run)] or [self._no_run()])
-        changed = whole.replaces
-        flush = Flush(self.epoch, list(self._deletions), whole.only(~changed), whole.only(changed))
+        found = Unflushed(self.epoch, list(self._deletions), tuple(self.runs), self.flushed, self.empty)
         self.epoch += 1
-        return flush
-
-    def _no_run(self) -> Run:
-        return Run(
-            np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), self.empty,
-            np.empty(0, dtype=np.int32), np.empty(0, dtype=bool), nowhere(0),
-        )  # fmt: skip
+        return found
 
     def end_flush(self, flush: Flush) -> None:
         """Delta has committed the flush: its rows are clean."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from millrace_core.store.place import Spans, inside, is_behind
+from millrace_core.store.place import Spans, inside, is_behind, nowhere
 from millrace_core.store.search import Bools, Ints, bisect, expand, sort_order
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 
@@ -152,6 +152,12 @@ class Run:
             return positions, there
         same = (self.data[second][positions]).eq_missing(other.data[second][there]).to_numpy()
         return positions[same], there[same]
+
+
+def no_run(empty: pl.DataFrame) -> Run:
+    """A run without rows; ``empty``: no rows of the table."""
+    none = np.empty(0, dtype=np.int32)
+    return Run(none, np.empty(0, dtype=np.int64), empty, none, np.empty(0, dtype=bool), nowhere(0))
 
 
 def concat(runs: Sequence[Run]) -> Run:
