@@ -125,7 +125,7 @@ class TriggerRows:
             with stored.lock:
                 floor, runs = stored.rows.floor, stored.rows.slices().runs
             for run in runs:
-                low, high = min(low, int(run.ts.min())), max(high, int(run.ts.max()))
+                low, high = min(low, run.low), max(high, run.high)
             if floor > LOWEST:
                 for first, last, _ in stored.delta.statistics():
                     low, high = min(low, first), max(high, last)

@@ -226,7 +226,7 @@ class DeltaRows:
 
     def _merge(self, delta: DeltaTable, rows: pa.Table, flush: Flush, properties: CommitProperties) -> None:
         second = next((stored_name(c.identity) for c in self.table.columns[1:] if c.composite_key), None)
-        low, high = int(flush.changed.ts.min()), int(flush.changed.ts.max())
+        low, high = flush.changed.low, flush.changed.high
         # the bounds let the merge skip files that hold none of the changed rows
         matches = [f't."{NAME}" = s."{NAME}"', f't."{self.key}" = s."{self.key}"']
         matches += [f't."{self.key}" >= {low}', f't."{self.key}" <= {high}']

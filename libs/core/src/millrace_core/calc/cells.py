@@ -14,6 +14,12 @@ WRITTEN = {pl.Boolean, pl.String, pl.Float64, pl.Null} | {
     getattr(pl, f"{sign}Int{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64)
 }
 """Types of which Polars writes the JSON text that stands for the value."""
+_encode = msgspec.json.Encoder().encode
+
+
+def json_text(value: object) -> str:
+    """A value as JSON text."""
+    return _encode(value).decode()
 
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:
@@ -38,7 +44,4 @@ def json_rows(frame: pl.DataFrame, names: Sequence[str]) -> list[str]:
             named = [series.alias(name) for series, name in zip(columns, names, strict=True)]
             return pl.DataFrame(named).to_struct("row").struct.json_encode().to_list()
     cells = zip(*(series.to_list() for series in frame), strict=True)
-    return [_encode(dict(zip(names, row, strict=True))).decode() for row in cells]
-
-
-_encode = msgspec.json.Encoder().encode
+    return [json_text(dict(zip(names, row, strict=True))) for row in cells]

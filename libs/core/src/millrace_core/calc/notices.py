@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import msgspec
 import polars as pl
 
-from millrace_core.calc.cells import json_rows, plain
+from millrace_core.calc.cells import json_rows, json_text, plain
 from millrace_core.calc.conversion import rescaled
 from millrace_core.calc.outcome import NOTIFY, Outcome, rows_of
-from millrace_core.calc.results import EVENT_TYPES
+from millrace_core.calc.results import EVENT_TYPES, event_type
 from millrace_core.model.stream import EventType, NoticeShape, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import sub_table
 from millrace_core.timeline.precision import milliseconds
@@ -82,7 +82,7 @@ def notices(
     begin_of = _begins(spec, factor)
     known: dict[tuple[int, EventType], tuple[str, Begin]] = {}  # thousands of events belong to a few groups
     for place, (event, _) in enumerate(events):
-        kind, id_ = EVENT_TYPES[event.kind], event.group.id
+        kind, id_ = event_type(event), event.group.id
         if (id_, kind) not in known:
             known[id_, kind] = str(id_), begin_of(event.group, kind, table_name(event.group))
         group, begin = known[id_, kind]
@@ -113,30 +113,24 @@ def _begins(spec: StreamSpec, factor: tuple[int, int]) -> Callable[[Group, Event
     def begin_of(group: Group, kind: EventType, table: str | None) -> Begin:
         if table is None and shape.names_table:
             table = sub_table(spec.name, group.id)
-        named = "" if table is None else f'"tableName":{_text(table)},'
-        first = f'{{{named}"eventType":{_text(kind)},"eventTime":'
-        second = f",{_text(shape.id)}:"
-        third = f',{_text(shape.type)}:{_text(called)},"groupId":{_text(str(group.id))}'
+        named = "" if table is None else f'"tableName":{json_text(table)},'
+        first = f'{{{named}"eventType":{json_text(kind)},"eventTime":'
+        second = f",{json_text(shape.id)}:"
+        third = f',{json_text(shape.type)}:{json_text(called)},"groupId":{json_text(str(group.id))}'
         ends = kind != "WINDOW_OPEN"
 
         def begin(event: TriggerEvent) -> str:
-            text = f"{first}{milliseconds(event.localtime)}{second}{_text(event.id)}{third}"
+            text = f"{first}{milliseconds(event.localtime)}{second}{json_text(event.id)}{third}"
             if window:
                 text += f',"windowStart":{event.start * up // down}'
                 if ends:
                     text += f',"windowEnd":{event.end * up // down}'
-            return f"{text},{_text(event.detail)[1:-1]}" if event.detail else text
+            return f"{text},{json_text(event.detail)[1:-1]}" if event.detail else text
 
         return begin
 
     return begin_of
 
-
-def _text(value: object) -> str:
-    return _encode(value).decode()
-
-
-_encode = msgspec.json.Encoder().encode
 
 Rows = Sequence[str | None]
 """The result rows of an event, as JSON text; None in place of one that NOTIFY's condition leaves out."""
@@ -163,8 +157,7 @@ def _result_rows(
     found: dict[int, Rows] = {}
     begin = 0
     for place, outcome in calculated:
-        first, last = outcome.bounds
-        end = begin + last - first
+        end = begin + outcome.count
         # a condition over no row is not met
         found[place] = texts[begin:end] or ([None] if conditional else ())
         begin = end

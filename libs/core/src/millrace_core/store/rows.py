@@ -251,7 +251,7 @@ class TableRows:
             grown[: len(self._newest)] = self._newest
             self._newest = grown
         last = np.append(run.firsts[1:], len(run)) - 1
-        self._newest[run.child[last]] = np.maximum(self._newest[run.child[last]], run.ts[last])
+        np.maximum.at(self._newest, run.child[last], run.ts[last])
 
     def _merge(self) -> None:
         """Merge the youngest runs while there are WIDTH of about one size."""

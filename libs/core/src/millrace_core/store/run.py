@@ -117,8 +117,6 @@ class Run:
     def within(self, low: int, high: int, spans: Spans | None = None, *, first: bool = False) -> Ints:
         """Positions of live rows of all children with ``low <= ts <= high``; ``spans``: only those that were
         also last written (``first``: or first written) in one of these spans of the log."""
-        if not self.reaches(low, high):
-            return np.empty(0, dtype=np.int64)
         keep = (self.ts >= low) & (self.ts <= high)
         found = np.flatnonzero(keep if self.live is None else keep & self.live)
         if spans is None:

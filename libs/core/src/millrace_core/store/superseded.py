@@ -99,7 +99,7 @@ class Superseded:
         for run in self.runs:
             stays = wanted(run)
             self._whole |= not stays.all()
-            kept.append(run if stays.all() else run.take(np.flatnonzero(stays)))
+            kept.append(run.only(stays))
         self.runs = [run for run in kept if len(run)]
 
     def evolve(self, recast: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
