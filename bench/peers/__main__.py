@@ -43,6 +43,11 @@ def _numbers(text: str) -> tuple[int, ...]:
     return found
 
 
+def _turns(text: str) -> int:
+    (found,) = _numbers(text)
+    return found
+
+
 def _names(known: Sequence[str]) -> Any:
     def parse(text: str) -> list[str]:
         found = text.split(",")
@@ -70,6 +75,13 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--rates", type=_numbers, help="rows per second: the points of latency")
     root.add_argument("--streams", type=_numbers, help="the points of growth-streams")
     root.add_argument("--widths", type=_numbers, help="seconds of a window: the points of growth-window")
+    root.add_argument(
+        "--turns",
+        type=_turns,
+        default=1,
+        help="take each point so many times of each peer, in turn, and keep the middle of each figure: the "
+        "speed of a machine drifts",
+    )
     root.add_argument("--seconds", type=int, help="how long a steady load lasts, and the warm-up before it")
     root.add_argument(
         "--quick",
@@ -133,10 +145,13 @@ def measure(given: argparse.Namespace, place: Path, arguments: Sequence[str]) ->
     told["command"] = shlex.join(["python", "-m", "bench.peers", *arguments])
     failed = 0
     for name, point in wanted(given, place):
-        for peer in peers:
-            run = _run(name, point, peer)
-            failed += "error" in run
-            _add(place, told, name, run)
+        runs: dict[str, list[results.Run]] = {peer.name: [] for peer in peers}
+        for turn in range(given.turns):
+            # A B B A: what drifts steadily meets all alike
+            for peer in reversed(peers) if turn % 2 else peers:
+                runs[peer.name].append(_run(name, point, peer))
+                failed += "error" in runs[peer.name][-1]
+                _add(place, told, name, results.middle(runs[peer.name]))
     return failed
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 Run = Mapping[str, Any]
@@ -65,6 +66,23 @@ def runs(results: Mapping[str, Any]) -> Iterator[tuple[str, Run]]:
     for measure, found in results["measures"].items():
         for one in found:
             yield measure, one
+
+
+def middle(runs: Sequence[Run]) -> Run:
+    """Several runs of one point and peer as one: of each figure the median, and how many ``turns`` that is
+    of. Runs that do not count are left out, unless none counts."""
+    good = [one for one in runs if "figures" in one]
+    if len(good) < 2:
+        return (good or runs)[-1]
+    return {**good[0], "figures": {**_middle([one["figures"] for one in good]), "turns": len(good)}}
+
+
+def _middle(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(name for one in figures for name in one):
+        own = [one[name] for one in figures if name in one]
+        found[name] = _middle(own) if isinstance(own[0], Mapping) else round(median(own), 3)
+    return found
 
 
 def _name(run: Run) -> tuple[Any, ...]:

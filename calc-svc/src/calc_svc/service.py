@@ -13,7 +13,7 @@ import structlog
 
 from calc_svc.jobs.answers import Answers
 from calc_svc.jobs.compute import Calculator
-from calc_svc.jobs.job import StreamJobs
+from calc_svc.jobs.job import ASKED_AHEAD, StreamJobs
 from calc_svc.limits.lane import Limits
 from calc_svc.limits.note import Note
 from calc_svc.limits.watch import Watch
@@ -53,7 +53,8 @@ def calc_engine(spark: SparkStart) -> Engine:
     return Engine(
         {LIVE.pool: 2, AGAIN.pool: 1}, spark,
         # the pool for windows that are cut again also runs what is calculated where it is cut
-        {LIVE.pool: LIVE.side_by_side + MOST, AGAIN.pool: AGAIN.side_by_side + MOST + 1}, starts=False,
+        {LIVE.pool: ASKED_AHEAD * (LIVE.side_by_side + MOST),
+         AGAIN.pool: ASKED_AHEAD * (AGAIN.side_by_side + MOST + 1)}, starts=False,
     )  # fmt: skip
 
 

@@ -363,3 +363,16 @@ def test_streams_are_told_apart_in_whatever_order_their_events_come(
     assert sorted(found) == list(range(streams))
     assert all(number % tables == table for number, table in found.items())
     assert {peer.number(100 + one, device(one % tables, 8)) for one in coming} == found.keys()
+
+
+def test_of_several_turns_the_middle_of_each_figure_counts() -> None:
+    def of(rows: float, **parts: float) -> dict[str, Any]:
+        return {"job": "tumbling", "of": {"rows": 1}, "peer": "flink",
+                "figures": {"rows_per_s": rows, "cpu_by_part": parts}}  # fmt: skip
+
+    broken = {"job": "tumbling", "of": {"rows": 1}, "peer": "flink", "error": "it broke"}
+    assert results.middle([broken, broken]) == broken
+    assert results.middle([broken, of(5.0)]) == of(5.0)
+    found = results.middle([of(3.0, java=1.0), broken, of(9.0, java=3.0, python=8.0), of(4.0, java=2.0)])
+    assert found["figures"] == {"rows_per_s": 4.0, "cpu_by_part": {"java": 2.0, "python": 8.0}, "turns": 3}
+    assert "error" not in found

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.calc import cells
-from millrace_core.calc.cells import FEW, json_rows, plain
+from millrace_core.calc.cells import FEW, joined, json_rows, json_text, json_texts, plain
 
 TYPES: dict[Any, st.SearchStrategy[object]] = {
     pl.Int64: st.integers(-(2**63), 2**63 - 1), pl.UInt64: st.integers(0, 2**64 - 1),
@@ -51,3 +51,15 @@ def test_they_are_written_by_polars(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is what makes many rows fast: an object for each takes six times as long."""
     monkeypatch.setattr(cells, "_encode", None)
     assert len(json_rows(pl.DataFrame({"ts": range(FEW), "avg": [0.5] * FEW}), ["ts", "avg"])) == FEW
+
+
+@pytest.mark.parametrize("count", [0, 1, FEW - 1, FEW, FEW + 1])
+def test_columns_are_joined_row_by_row(count: int) -> None:
+    texts, numbers = [f"ä{n}" for n in range(count)], [2**62 + n for n in range(count)]
+    found = joined(count, ["<", texts, ',"', numbers, ""])
+    assert found == [f'<ä{n},"{2**62 + n}' for n in range(count)]
+
+
+@given(st.lists(st.text() | st.dictionaries(st.text(), st.text(), max_size=2)))
+def test_each_value_has_its_json_text(values: list[object]) -> None:
+    assert json_texts(values) == [json_text(value) for value in values]

@@ -35,6 +35,7 @@ KILLED, ENDED = InjectedFault.KILLED_AFTER, InjectedFault.ENDED
 OUT = Table("db", "out", "normal", 5, "ms", (), (), 0)
 TOPIC = wal_topic("db", "out")
 Event = tuple[str, int]
+WHOLE = loop.ROUND_BYTES
 
 
 class Results(Jobs):
@@ -155,17 +156,22 @@ faults = st.lists(st.sampled_from(FAILURES + KILLS), max_size=10)
 
 
 @settings(max_examples=examples(100))
-@example([([("trigger", ONE)], [NONE] * 3 + [HALF]), ([("trigger", ONE)], [])])
-@example([([("pause", ONE), ("trigger", ONE)], [NONE] * 3 + [AFTER]), ([("go on", ONE)], [KILLED])])
+@example([([("trigger", ONE)], [NONE] * 3 + [HALF]), ([("trigger", ONE)], [])], WHOLE)
+@example([([("pause", ONE), ("trigger", ONE)], [NONE] * 3 + [AFTER]), ([("go on", ONE)], [KILLED])], WHOLE)
 # the partition is lost with the poll that gives a trigger, behind one that is held
-@example([([("trigger", ONE), ("pause", ONE)], []), ([("trigger", ONE)] * 2, [ENDED])])
-@given(st.lists(st.tuples(happenings, faults), min_size=1, max_size=6))
-def test_what_is_committed_is_written_or_held(rounds: list[tuple[list[Event], list[InjectedFault]]]) -> None:
+@example([([("trigger", ONE), ("pause", ONE)], []), ([("trigger", ONE)] * 2, [ENDED])], WHOLE)
+@example([([("trigger", ONE), ("trigger", OTHER)], [NONE] * 3 + [ENDED]), ([], [KILLED])], 1)
+@given(st.lists(st.tuples(happenings, faults), min_size=1, max_size=6), st.sampled_from([1, WHOLE]))
+def test_what_is_committed_is_written_or_held(
+    rounds: list[tuple[list[Event], list[InjectedFault]]], most: int
+) -> None:
+    """``most``: how long a round's messages may be together, in bytes; at 1 it takes one message."""
     with pytest.MonkeyPatch.context() as patch:
         for module, names in ((loop, ("POLL", "WAIT_SECONDS", "AGAIN_WAIT_SECONDS", "PASS_SECONDS")),
                               (holding, ("POLL",))):  # fmt: skip
             for name in names:
                 patch.setattr(module, name, 0)
+        patch.setattr(loop, "ROUND_BYTES", most)
         calc = play(rounds)
     calc.steps.kill()
     assert calc.done, "everything is calculated and committed, and nothing is held"

@@ -21,7 +21,7 @@ from millrace_core.calc.job import (
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.overtaking import Turns
 from millrace_core.calc.results import SubTable
-from millrace_core.calc.rounds import AGAIN_SECONDS, Arrival, Repeats, Round, left_whole
+from millrace_core.calc.rounds import AGAIN_SECONDS, Arrival, Repeats, Round, first_within, left_whole
 from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
@@ -159,3 +159,8 @@ def test_a_turn_that_ended_without_results_tells_nobody() -> None:
     assert turns.written(quick, windows) == {}
     assert turns.written(slow, windows) == windows
     assert turns.written(turns.begin(), windows) == {}
+
+
+@pytest.mark.parametrize(("sizes", "taken"), [([], 0), ([9], 1), ([2, 3, 1], 2), ([6, 1], 1), ([1, 1], 2)])
+def test_a_round_takes_what_is_not_too_long_together(sizes: list[int], taken: int) -> None:
+    assert first_within(5, sizes) == taken

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+from calc_svc.loops import triggers
 from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.catalog import key_of
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.wire.topics import CATALOG
+from millrace_core.wire.topics import CATALOG, TRIGGERS
 from millrace_wal import MemoryLog, Message
 
 from .calc_loop import ONE, OTHER, Calc, define, entry, trigger, two_streams, uncommitted, until
@@ -149,5 +150,21 @@ def test_a_stream_whose_record_is_on_the_way_is_waited_for_and_one_that_is_gone_
     trigger(log, 9, numbers=range(3, 6))
     until(lambda: calc.view.held() == {})
     until(lambda: sum(calc.loop.done(partition) for partition in range(4)) == 9)
+    calc.stop()
+    assert uncommitted(log) == 0
+
+
+def test_what_a_round_leaves_for_the_next_does_not_count_as_calculated(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers wait until what is live before them is done."""
+    monkeypatch.setattr(triggers, "ROUND_BYTES", 1)
+    trigger(log, ONE, numbers=range(4))
+    (partition,) = [partition for partition, end in log.end_offsets(TRIGGERS.name).items() if end]
+    calc, done = Calc(log, follows=False), list[int]()
+    calc.jobs.told = lambda: done.append(calc.loop.done(partition))
+    calc.follows.set()
+    until(lambda: calc.loop.done(partition) == 4)
+    assert (calc.jobs.of(ONE), done) == ([0, 1, 2, 3], [0, 1, 2, 3])
     calc.stop()
     assert uncommitted(log) == 0

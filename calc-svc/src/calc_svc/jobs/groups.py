@@ -27,7 +27,7 @@ LARGEST = 200_000
 
 @dataclass(slots=True)
 class GroupNames:
-    """Thread-safe for different streams; one stream is calculated by one thread at a time."""
+    """Thread-safe, except that what is found about one stream's groups (:meth:`refusals`) is one thread's."""
 
     _known: dict[int, dict[int, SubTable]] = field(default_factory=dict)
     """Stream -> group -> its sub-table."""
@@ -37,25 +37,25 @@ class GroupNames:
 
     def resolve(
         self, spec: StreamSpec, groups: Sequence[Group], lane: Runs, precision: Precision | None = None
-    ) -> None:
-        """Make sure that these groups' sub-tables are known, with one job for all that are new.
+    ) -> Mapping[int, SubTable]:
+        """The sub-tables of these groups (and of others) by their ids, with one job for all that are new.
         ``precision``: of the output table."""
         if spec.output is None:
-            return
-        known = self._known.get(spec.uid, {})
+            return {}
+        known = self._known.setdefault(spec.uid, {})
         new = {g.id: g for g in groups if g.id not in known}
         if len(known) + len(new) > LARGEST:
             known = {group.id: known[group.id] for group in groups if group.id in known}
-        self._known[spec.uid] = known
+            self._known[spec.uid] = known
         if not new:
-            return
+            return known
         if not spec.output.grouped:
             known |= {id_: SubTable(spec.output.table, {}) for id_ in new}
-            return
+            return known
         plan = plan_output(spec, precision=precision)
         if not plan.tags and spec.output.subtable is None:
             known |= {gid: _sub_table(spec, group, None, {}) for gid, group in new.items()}
-            return
+            return known
         result = lane.run(plan.sql, {"_grp": _relation(spec, list(new.values()))}, spec.timezone)
         frame = pl.DataFrame(pl.from_arrow(result))
         tags = _tags(spec, plan, frame, precision)
@@ -63,23 +63,25 @@ class GroupNames:
         for place, (gid, name) in enumerate(frame.select("_gid", "_subtable").iter_rows()):
             own = {column: values[place] for column, values in tags.items()}
             known[gid] = _sub_table(spec, new[gid], name, own, lost[place])
+        return known
 
     def of(self, spec: StreamSpec, group: Group) -> SubTable:
         """The sub-table of a group that the stream's last :meth:`resolve` was asked for."""
         return self._known[spec.uid][group.id]
 
     def refusals(
-        self, spec: StreamSpec, groups: Sequence[Group], catalog: Catalog
+        self, spec: StreamSpec, groups: Sequence[Group], homes: Mapping[int, SubTable], catalog: Catalog
     ) -> dict[int, MillraceError]:
         """The groups to whose sub-table nothing can be written, and why: another table has its name, or a tag
-        cannot hold the group's value. Earlier findings about these groups are forgotten."""
+        cannot hold the group's value. Earlier findings about these groups are forgotten. ``homes``: their
+        sub-tables."""
         faults = self._faults.setdefault(spec.uid, {})
         if spec.output is None or not spec.output.grouped:
             return {}
         found: dict[int, MillraceError] = {}
         for group in {group.id: group for group in groups}.values():
             faults.pop(group.id, None)
-            error = _refusal(spec, self.of(spec, group), catalog)
+            error = _refusal(spec, homes[group.id], catalog)
             if error is not None:
                 found[group.id] = faults[group.id] = error
         return found

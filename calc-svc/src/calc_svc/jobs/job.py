@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -37,6 +41,7 @@ from millrace_core.calc.job import (
 )
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.product import Product
+from millrace_core.calc.results import SubTable
 from millrace_core.calc.retraction import retracts
 from millrace_core.calc.waiting import Wanted
 from millrace_core.errors import ErrorCode, MillraceError
@@ -52,7 +57,25 @@ from millrace_core.wire.topics import wal_topic
 
 SECONDS = 30.0  # the longest that a job waits for what is not there yet, unless the caller says otherwise
 LANE_SECONDS = 30.0
+ASKED_AHEAD = 2  # how many stages of a job have their queries run while an earlier one becomes messages
 LARGE_JOBS = 2  # how many jobs of more than SMALL_ROWS rows may have their rows in memory at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a stage's queries gave. ``stage``: without the events of tables that are gone; ``homes``: the
+    sub-tables of its groups (and of others), by their ids; ``outcomes``: by ``id()`` of the event; ``met``:
+    whether each event meets NOTIFY's condition, if that has constants only."""
+
+    stage: Stage
+    homes: Mapping[int, SubTable]
+    plan: Plan | None
+    outcomes: dict[int, Outcome]
+    met: dict[int, bool] | None
+
+
+Asks = Callable[[], Answers]
+"""Waits for a stage's answers; raises what its queries raised."""
 
 
 @dataclass(slots=True)
@@ -112,8 +135,9 @@ class StreamJobs:
             if retracts(spec) and spec.output is not None:
                 self.store.reach_own(wal_topic(spec.output.db, spec.output.table), waits.seconds)
             held = StoredTimes(self.store)
-            for stage in job.stages:
-                failure = self._attempt(spec, stage, product, waits, held) or failure
+            with closing(self._asked(spec, job.stages)) as asked:
+                for stage, asks in asked:
+                    failure = self._attempt(spec, stage, asks, product, waits, held) or failure
             failure = self._take_leave(spec, job.gone, product) or failure
         except MillraceError as error:
             return Product(uid, waits=error)
@@ -131,11 +155,11 @@ class StreamJobs:
             return None
         try:
             with self._lane(spec) as lane:
-                self._name_groups(spec, gone, lane)
+                homes = self._name_groups(spec, gone, lane)
         except Exception as error:  # as in calculating
             return _for_good(spec, error)
         out = spec.output
-        names = {self.names.of(spec, group).name for group in gone}
+        names = {homes[group.id].name for group in gone}
         product.outputs_gone = [OutputGone(out.db, out.table, name) for name in sorted(names)]
         return None
 
@@ -153,15 +177,35 @@ class StreamJobs:
         entry = self.catalog.stream(uid)
         return entry.spec if entry else None
 
+    def _asked(self, spec: StreamSpec, stages: Sequence[Stage]) -> Generator[tuple[Stage, Asks]]:
+        """The stages, in order, each with what waits for its answers. While one stage's answers become
+        messages, which is Python's work, the queries of the next one run."""
+        asks = deque(partial(self._ask, spec, stage) for stage in stages)
+        # FILL's own queries depend on what the stage before has written
+        if len(stages) < 2 or spec.filled is not None:
+            yield from zip(stages, asks, strict=True)
+            return
+        with ThreadPoolExecutor(ASKED_AHEAD, thread_name_prefix="job-queries") as ahead:
+            asked = deque[Future[Answers]]()
+            try:
+                for stage in stages:
+                    # no more at a time: their rows are in memory
+                    while asks and len(asked) <= ASKED_AHEAD:
+                        asked.append(ahead.submit(copy_context().run, asks.popleft()))
+                    yield stage, asked.popleft().result
+            finally:
+                for one in asked:
+                    one.cancel()
+
     def _attempt(
-        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits, held: StoredTimes
+        self, spec: StreamSpec, stage: Stage, asks: Asks, product: Product, waits: Waits, held: StoredTimes
     ) -> MillraceError | None:
         """Calculate; returns the error for which the events are given up, if any.
 
         :raises MillraceError: where trying again helps.
         """
         try:
-            return self._calculate(spec, stage, product, waits, held)
+            return self._calculate(spec, stage, asks(), product, waits, held)
         except Exception as error:  # a broken plan must not stop the other streams
             last = _for_good(spec, error)
         events = len(stage.events)
@@ -173,24 +217,25 @@ class StreamJobs:
         return last
 
     def _calculate(
-        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits, held: StoredTimes
-    ) -> MillraceError | None:
-        if spec.source is not None and self._trigger_table(spec) is None:
-            _count_dropped(product, "table", len(stage.events))
-            return None
-        there = self._of_known_tables(spec, stage)
+        self, spec: StreamSpec, stage: Stage, answers: Answers, product: Product, waits: Waits,
+        held: StoredTimes,
+    ) -> MillraceError | None:  # fmt: skip
+        there, homes, plan, outcomes = answers.stage, answers.homes, answers.plan, answers.outcomes
         _count_dropped(product, "table", len(stage.events) - len(there.events))
-        plan, outcomes, met = self._run(spec, there)
+        if spec.source is not None and self._trigger_table(spec) is None:
+            _count_dropped(product, "table", len(there.events))
+            return None
         if spec.filled is not None and writes(spec):
-            there, outcomes = self._filled(spec, there, outcomes, waits, held)
+            there, outcomes = self._filled(spec, there, outcomes, homes, waits, held)
             plan = self.calculator.plans.of(spec) if there.asked else plan
         if writes(spec):
             with self.catalog.lock:
                 groups = [event.group for event in there.asked]
-                refused = self.names.refusals(spec, groups, self.catalog.catalog)
+                refused = self.names.refusals(spec, groups, homes, self.catalog.catalog)
             outcomes = with_refusals(there.asked, outcomes, refused)
         events = self._with_beginning(spec, there.events, product)
-        self._deliver(spec, plan, events, outcomes, product, waits, met, held)
+        answers = replace(answers, plan=plan, outcomes=outcomes)
+        self._deliver(spec, events, answers, product, waits, held)
         errors = errors_of(outcomes)
         for error in errors:
             metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
@@ -198,34 +243,36 @@ class StreamJobs:
         product.counts["calculations"] += len(outcomes) - len(errors)
         return errors[0] if errors else None
 
-    def _run(
-        self, spec: StreamSpec, stage: Stage
-    ) -> tuple[Plan | None, dict[int, Outcome], dict[int, bool] | None]:
-        """The stage's queries: the plan, what each event's gave, and whether it meets NOTIFY's condition."""
+    def _ask(self, spec: StreamSpec, stage: Stage) -> Answers:
+        """Run the stage's queries."""
+        if spec.source is not None and self._trigger_table(spec) is None:
+            return Answers(Stage([], []), {}, None, {}, None)
+        there = self._of_known_tables(spec, stage)
         outcomes: dict[int, Outcome] = {}
-        with self._room(stage), self._lane(spec) as lane:
+        with self._room(there), self._lane(spec) as lane:
             # first of all, for this may have to wait, and nothing should have been calculated by then
-            self._name_groups(spec, [event.group for event in stage.events], lane)
-            plan = self.calculator.plans.of(spec) if stage.asked or conditions.has_condition(spec) else None
-            met = conditions.met(self.calculator, spec, plan, stage.events, lane)
-            if plan is not None and stage.asked:
-                counted = count_rows(self.calculator, spec, stage.asked, plan, lane)
+            homes = self._name_groups(spec, [event.group for event in there.events], lane)
+            plan = self.calculator.plans.of(spec) if there.asked or conditions.has_condition(spec) else None
+            met = conditions.met(self.calculator, spec, plan, there.events, lane)
+            if plan is not None and there.asked:
+                counted = count_rows(self.calculator, spec, there.asked, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
-                outcomes = {id(event): outcome for event, outcome in zip(stage.asked, found, strict=True)}
-        return plan, outcomes, met
+                outcomes = {id(event): outcome for event, outcome in zip(there.asked, found, strict=True)}
+        return Answers(there, homes, plan, outcomes, met)
 
     def _filled(
-        self, spec: StreamSpec, stage: Stage, outcomes: dict[int, Outcome], waits: Waits, held: StoredTimes
-    ) -> tuple[Stage, dict[int, Outcome]]:
+        self, spec: StreamSpec, stage: Stage, outcomes: dict[int, Outcome], homes: Mapping[int, SubTable],
+        waits: Waits, held: StoredTimes,
+    ) -> tuple[Stage, dict[int, Outcome]]:  # fmt: skip
         """The stage with what FILL makes of it: results of windows without rows, and their outcomes."""
         table = self.outputs.of(spec, waits)
         filling = Filling(self.calculator, self.calculator.plans.of(query_of(spec)), held, table)
         with self._room(stage), self._lane(spec) as lane:
-            return filling.of(spec, stage, outcomes, lambda group: self.names.of(spec, group).name, lane)
+            return filling.of(spec, stage, outcomes, lambda group: homes[group.id].name, lane)
 
-    def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Runs) -> None:
+    def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Runs) -> Mapping[int, SubTable]:
         known = self.catalog.catalog.databases.get(spec.output.db) if spec.output else None
-        self.names.resolve(spec, groups, lane, known.precision if known else None)
+        return self.names.resolve(spec, groups, lane, known.precision if known else None)
 
     @contextmanager
     def _lane(self, spec: StreamSpec) -> Iterator[Runs]:
@@ -292,19 +339,18 @@ class StreamJobs:
         return there
 
     def _deliver(
-        self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
-        outcomes: Mapping[int, Outcome], product: Product, waits: Waits, met: Mapping[int, bool] | None,
-        held: StoredTimes,
+        self, spec: StreamSpec, events: Sequence[TriggerEvent], answers: Answers, product: Product,
+        waits: Waits, held: StoredTimes,
     ) -> None:  # fmt: skip
-        output = None
+        output, plan, homes = None, answers.plan, answers.homes
         if spec.output is not None:
             table = self.outputs.of(spec, waits)
             known = self.store.table(table).family.numbers if plan is not None and writes(spec) else {}
             output = OutputTable(
-                table, lambda group: self.names.of(spec, group), known.__contains__,
+                table, lambda group: homes[group.id], known.__contains__,
                 lambda wanted: held.of(table, wanted),
             )  # fmt: skip
-        found = deliver(spec, plan, output, events, outcomes, met)
+        found = deliver(spec, plan, output, events, answers.outcomes, answers.met)
         held.add(found.times)
         product.messages += found.messages
         product.notices += found.notices

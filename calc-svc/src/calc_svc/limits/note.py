@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-PLACES = 128
-"""How many jobs can be noted at a time: more than run side by side."""
+PLACES = 256
+"""How many queries can be noted at a time: more than run side by side."""
 ENDS = 2
 """After so many ends of the process in a row, what was being calculated at each of them is kept apart."""
 APART_SECONDS = 600.0

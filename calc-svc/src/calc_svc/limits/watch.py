@@ -119,10 +119,12 @@ class Watch:
         with self._lock:
             running = list(self._running.values())
         soon = time.monotonic() - WAITING
-        crowded = {one.pool for one in running if one.begun is None and one.came < soon}
+        waiting = {(one.pool, one.stream) for one in running if one.begun is None and one.came < soon}
         for one in running:
             if one.begun is not None:
-                self._look(one, one.pool in crowded)
+                # a stream may wait for itself
+                others = any(pool == one.pool and stream != one.stream for pool, stream in waiting)
+                self._look(one, others)
         if running:
             self.stopping.wait(TICK)
         else:

@@ -22,7 +22,7 @@ from calc_svc.loops.patience import patiently
 from calc_svc.loops.readiness import Readiness
 from calc_svc.loops.rounds import Intake
 from calc_svc.loops.traces import EventTraces
-from millrace_core.calc.rounds import Round, left_whole
+from millrace_core.calc.rounds import Round, first_within, left_whole
 from millrace_core.calc.waiting import Left, SetAside, StreamPartition
 from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, topics
@@ -31,12 +31,15 @@ from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Record
 
 POLL = 0.5
 TAKE = 5_000  # messages per round
+ROUND_BYTES = 8 << 20
+"""How long a round's messages may be together, some 80,000 events: no more have their results in memory, and
+what is written is not long behind what is calculated."""
 WAIT_SECONDS = 1.0  # for what is not there yet; then the stream's triggers are left, and the others go on
 AGAIN_WAIT_SECONDS = 0.1  # the same for triggers that were left before
 PASS_SECONDS = 5.0  # how long a commit is put off if nothing was calculated
 JOB_SECONDS = 600.0  # a job may run this long before it counts as stalled
 OTHERS_SECONDS = 0.2  # until this asks again how far other processes are with live triggers
-MEMBER_SECONDS = 60.0  # between two signs of life to the group while this waits for live triggers
+MEMBER_SECONDS = 60.0  # between two signs of life to the group while nothing is read
 
 
 class TriggerLoop:
@@ -60,6 +63,9 @@ class TriggerLoop:
         """True until the loop ends for good, and even before it has begun: after a restart the loops begin in
         any order, and the others must wait for this one."""
         self._reader: GroupReader | None = None
+        self._later: list[Record] = []
+        """What was read and is for the next rounds."""
+        self._polled = 0.0
         self._readiness = Readiness(log, jobs)
         self._own: set[int] = set()
         self._done: dict[int, int] = {}
@@ -80,18 +86,24 @@ class TriggerLoop:
         )  # fmt: skip
 
     def begin(self) -> None:
-        self._passed = {}
+        self._passed, self._later = {}, []
         self._reader = self._log.subscribe(self.name, [topics.TRIGGERS.name], gathers=True)
 
     def step(self) -> None:
         """One round."""
         reader = self._reader
         assert reader is not None, "begin comes first"
-        records = self._poll(reader, 0 if self._holding.due else POLL)
+        if not self._later:
+            self._later, self._polled = self._poll(reader, 0 if self._holding.due else POLL), time.monotonic()
+        elif time.monotonic() - self._polled > MEMBER_SECONDS:
+            reader.poll(0, limit=0)
+            self._polled = time.monotonic()
         assigned = reader.assigned()
         # records may be left over from a partition that has just gone to another instance. That one decides
         # on them: a mark from here would hide an older mark of its triggers
-        records = [one for one in records if (one.topic, one.partition) in assigned]
+        there = [one for one in self._later if (one.topic, one.partition) in assigned]
+        some = first_within(ROUND_BYTES, [len(one.value or b"") for one in there])
+        records, self._later = there[:some], there[some:]
         if not self._own_now(assigned):
             return
         self._own = {partition for _, partition in assigned}
@@ -100,7 +112,7 @@ class TriggerLoop:
         self._tally.keep({self._share.task(partition) for partition in self._own})
         self._settle()
         self._take(records, reader)
-        self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))
+        self._done = self._taken(reader)
         self._read_again()
 
     def _poll(self, reader: GroupReader, timeout: float) -> list[Record]:
@@ -109,6 +121,11 @@ class TriggerLoop:
         stretches = reader.stretches(timeout, TAKE)
         self._traces.read(stretches)
         return [record for some in stretches for record in some.records()]
+
+    def _taken(self, reader: GroupReader) -> dict[int, int]:
+        """Partition -> the first offset that no round has taken."""
+        found = dict(reader.positions().get(topics.TRIGGERS.name, {}))
+        return found | {one.partition: one.offset for one in reversed(self._later)}
 
     def end(self) -> None:
         self._holding.close()

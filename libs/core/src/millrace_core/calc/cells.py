@@ -1,8 +1,9 @@
-"""Rows of results as JSON text."""
+"""Rows of results as JSON text, and texts put together from columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import msgspec
 import numpy as np
@@ -14,7 +15,8 @@ WRITTEN = {pl.Boolean, pl.String, pl.Float64, pl.Null} | {
     getattr(pl, f"{sign}Int{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64)
 }
 """Types of which Polars writes the JSON text that stands for the value."""
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode, _lines = _encoder.encode, _encoder.encode_lines
 
 
 def json_text(value: object) -> str:
@@ -45,3 +47,22 @@ def json_rows(frame: pl.DataFrame, names: Sequence[str]) -> list[str]:
             return pl.DataFrame(named).to_struct("row").struct.json_encode().to_list()
     cells = zip(*(series.to_list() for series in frame), strict=True)
     return [json_text(dict(zip(names, row, strict=True))) for row in cells]
+
+
+Cells = Sequence[str] | Sequence[int] | str
+"""A column of texts or numbers; a single text stands in every row."""
+
+
+def joined(rows: int, columns: Sequence[Cells]) -> list[str]:
+    """The cells of each of so many rows, one after the other, as one text."""
+    if rows < FEW:
+        cells = [repeat(column) if isinstance(column, str) else map(str, column) for column in columns]
+        return ["".join(row) for _, *row in zip(range(rows), *cells, strict=False)]
+    series = [pl.lit(column) if isinstance(column, str) else pl.Series(column) for column in columns]
+    return pl.select(pl.concat_str(series)).to_series().to_list()
+
+
+def json_texts(values: Sequence[object]) -> list[str]:
+    """Each value as JSON text."""
+    # JSON has no line breaks within a value
+    return _lines(values).decode().split("\n")[: len(values)]

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import msgspec
 import polars as pl
 
-from millrace_core.calc.cells import json_rows, json_text, plain
+from millrace_core.calc.cells import Cells, joined, json_rows, json_text, json_texts, plain
 from millrace_core.calc.conversion import rescaled
 from millrace_core.calc.outcome import NOTIFY, Outcome, rows_of
-from millrace_core.calc.results import EVENT_TYPES, event_type
+from millrace_core.calc.results import EVENT_TYPES
 from millrace_core.model.stream import EventType, NoticeShape, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import sub_table
 from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.types import type_of
-from millrace_core.wire.events import Group, TriggerEvent
+from millrace_core.wire.events import EventKind, Group, TriggerEvent
 from millrace_core.wire.notices import NoticeText
 
 
@@ -47,8 +47,16 @@ def shape_of(spec: StreamSpec) -> Shape:
     return SHAPES[spec.notices]
 
 
-Begin = Callable[[TriggerEvent], str]
-"""The object of an event as text, without what depends on the result and without the closing brace."""
+@dataclass(frozen=True, slots=True)
+class Same:
+    """What is the same for all events of a group and a type. ``first``, ``second``, ``third``: their object
+    as text, up to the event's time, between that and the event's id, and what follows the id."""
+
+    group: str
+    urls: tuple[str, ...]
+    first: str
+    second: str
+    third: str
 
 
 def notices(
@@ -61,36 +69,34 @@ def notices(
     ``factor`` converts window times, ``times`` the times in results: both are given in the output table's
     precision. ``met``: whether each event meets NOTIFY's WHERE, if that has constants only (``plan.notify``).
     """
-    found: list[NoticeText] = []
     told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
     if spec.notify:
         told |= set(spec.notify.events)
+    kinds = {kind for kind, type_ in EVENT_TYPES.items() if type_ in told}
     # MAX_DELAY calculates what there is so far: the window is still open
     silent = {"DELAY"} if spec.notify and spec.notify.history else {"DELAY", "HISTORY"}
     over_columns = spec.notify is not None and spec.notify.where is not None and met is None
     events = [
         (event, outcome)
         for place, (event, outcome) in enumerate(events)
-        if EVENT_TYPES.get(event.kind) in told
+        if event.kind in kinds
         and event.cause not in silent
         and (not over_columns if outcome is None else outcome.error is None)
         and (met is None or met[place])
     ]
     rows = _result_rows(result, events, times)
+    lines = [(event, text) for place, (event, _) in enumerate(events) for text in _results(rows.get(place))]
+    same_of, known = _sames(spec), dict[tuple[int, EventKind], Same]()  # thousands of events, a few groups
+    for event, _ in lines:
+        if (event.group.id, event.kind) not in known:
+            known[event.group.id, event.kind] = same_of(event, table_name(event.group))
+    sames = [known[event.group.id, event.kind] for event, _ in lines]
+    texts = _texts(spec, [event for event, _ in lines], sames, [text for _, text in lines], factor)
     stream, pause = spec.full_name, spec.notify is not None and spec.notify.pause_on_failure
-    to = {kind: _urls(spec, kind) for kind in EVENT_TYPES.values()}
-    begin_of = _begins(spec, factor)
-    known: dict[tuple[int, EventType], tuple[str, Begin]] = {}  # thousands of events belong to a few groups
-    for place, (event, _) in enumerate(events):
-        kind, id_ = event_type(event), event.group.id
-        if (id_, kind) not in known:
-            known[id_, kind] = str(id_), begin_of(event.group, kind, table_name(event.group))
-        group, begin = known[id_, kind]
-        found += [
-            NoticeText(stream, group, msgspec.Raw(text), to[kind], pause)
-            for text in _with_results(begin(event), rows.get(place))
-        ]
-    return found
+    return [
+        NoticeText(stream, same.group, msgspec.Raw(text), same.urls, pause)
+        for same, text in zip(sames, texts, strict=True)
+    ]
 
 
 def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
@@ -103,33 +109,43 @@ def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
     return spec.notify.urls if always or kind in spec.notify.events else ()
 
 
-def _begins(spec: StreamSpec, factor: tuple[int, int]) -> Callable[[Group, EventType, str | None], Begin]:
-    """Makes, for a group, a type of events and the name of the group's table, what writes the beginning of
-    each of these events."""
+def _sames(spec: StreamSpec) -> Callable[[TriggerEvent, str | None], Same]:
+    """Makes, from one event and the name of its group's table, what is the same for all like it."""
     type_, shape = type_of(spec.trigger), shape_of(spec)
-    called, (up, down) = shape.types.get(type_.name, type_.name), factor
-    window = type_.window
+    second = f",{json_text(shape.id)}:"
+    third = f',{json_text(shape.type)}:{json_text(shape.types.get(type_.name, type_.name))},"groupId":"'
+    to = {kind: _urls(spec, type_) for kind, type_ in EVENT_TYPES.items()}
+    typed = {kind: f'"eventType":{json_text(type_)},"eventTime":' for kind, type_ in EVENT_TYPES.items()}
 
-    def begin_of(group: Group, kind: EventType, table: str | None) -> Begin:
+    def same_of(event: TriggerEvent, table: str | None) -> Same:
+        kind, id_ = event.kind, event.group.id
         if table is None and shape.names_table:
-            table = sub_table(spec.name, group.id)
+            table = sub_table(spec.name, id_)
         named = "" if table is None else f'"tableName":{json_text(table)},'
-        first = f'{{{named}"eventType":{json_text(kind)},"eventTime":'
-        second = f",{json_text(shape.id)}:"
-        third = f',{json_text(shape.type)}:{json_text(called)},"groupId":{json_text(str(group.id))}'
-        ends = kind != "WINDOW_OPEN"
+        return Same(str(id_), to[kind], f"{{{named}{typed[kind]}", second, f'{third}{id_}"')
 
-        def begin(event: TriggerEvent) -> str:
-            text = f"{first}{milliseconds(event.localtime)}{second}{json_text(event.id)}{third}"
-            if window:
-                text += f',"windowStart":{event.start * up // down}'
-                if ends:
-                    text += f',"windowEnd":{event.end * up // down}'
-            return f"{text},{json_text(event.detail)[1:-1]}" if event.detail else text
+    return same_of
 
-        return begin
 
-    return begin_of
+def _texts(
+    spec: StreamSpec, events: Sequence[TriggerEvent], sames: Sequence[Same], results: Sequence[str],
+    factor: tuple[int, int],
+) -> list[str]:  # fmt: skip
+    """The object of each event as text. ``results``: the fields of its result."""
+    columns: list[Cells] = [
+        [same.first for same in sames], [milliseconds(event.localtime) for event in events],
+        [same.second for same in sames], json_texts([event.id for event in events]),
+        [same.third for same in sames],
+    ]  # fmt: skip
+    if type_of(spec.trigger).window:
+        up, down = factor
+        columns += [',"windowStart":', [event.start * up // down for event in events]]
+        columns.append([
+            "" if event.kind == "OPEN" else f',"windowEnd":{event.end * up // down}' for event in events
+        ])  # fmt: skip
+    if any(event.detail for event in events):
+        columns.append([f",{json_text(event.detail)[1:-1]}" if event.detail else "" for event in events])
+    return joined(len(events), [*columns, results, "}"])
 
 
 Rows = Sequence[str | None]
@@ -164,12 +180,14 @@ def _result_rows(
     return found
 
 
-def _with_results(begin: str, rows: Rows | None) -> list[str]:
-    """One object per result row; a single one without a result if there is no row or nothing was
-    calculated."""
+def _results(rows: Rows | None) -> Sequence[str]:
+    """The fields of an event's result, for each of its rows; empty for a single object if there is no row or
+    nothing was calculated."""
     if not rows:
-        return [begin + "}"]
+        return ("",)
+    if len(rows) == 1:
+        return () if rows[0] is None else (f',"result":{rows[0]}',)
     told = [row for row in rows if row is not None]
     if len(told) == 1:
-        return [f'{begin},"result":{told[0]}}}']
-    return [f'{begin},"result":{row},"resultIndex":{place}}}' for place, row in enumerate(told)]
+        return (f',"result":{told[0]}',)
+    return [f',"result":{row},"resultIndex":{place}' for place, row in enumerate(told)]

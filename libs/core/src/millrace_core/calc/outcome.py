@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -97,8 +98,9 @@ def _runs(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 def _rows_of_one(outcomes: Sequence[Outcome]) -> pl.DataFrame:
     """As :func:`rows_of`, for outcomes that lie in one frame."""
     found = outcomes[0].found
-    bounds = np.array([outcome.bounds for outcome in outcomes], dtype=np.int64)
-    begins, ends = bounds[:, 0], bounds[:, 1]
+    whole = (0, len(found))
+    bounds = chain.from_iterable(outcome.own or whole for outcome in outcomes)
+    begins, ends = np.fromiter(bounds, np.int64, 2 * len(outcomes)).reshape(-1, 2).T
     if (begins[1:] == ends[:-1]).all():
         return found[int(begins[0]) : int(ends[-1])]
     positions, _ = expand(begins, ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import inf
 
 from millrace_core.calc.product import Product
@@ -63,6 +64,12 @@ class Round:
             for arrival in self.arrivals
             if arrival.part not in left or arrival.offset < left[arrival.part].offset
         ])  # fmt: skip
+
+
+def first_within(most: int, sizes: Sequence[int]) -> int:
+    """How many of the first are not more than ``most`` together; one at least, if there is any."""
+    within = sum(total <= most for total in accumulate(sizes))
+    return within or min(1, len(sizes))
 
 
 class Repeats:
