@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -159,12 +161,22 @@ def test_what_a_round_leaves_for_the_next_does_not_count_as_calculated(
 ) -> None:
     """Answers wait until what is live before them is done."""
     monkeypatch.setattr(triggers, "ROUND_BYTES", 1)
-    trigger(log, ONE, numbers=range(4))
-    (partition,) = [partition for partition, end in log.end_offsets(TRIGGERS.name).items() if end]
-    calc, done = Calc(log, follows=False), list[int]()
+    calc, done = Calc(log), list[int]()
+    (partition,) = _written(log, lambda: trigger(log, OTHER, numbers=range(1)))
+    until(lambda: calc.loop.done(partition) == 1)
+    calc.jobs.long[OTHER] = threading.Event()
     calc.jobs.told = lambda: done.append(calc.loop.done(partition))
-    calc.follows.set()
-    until(lambda: calc.loop.done(partition) == 4)
-    assert (calc.jobs.of(ONE), done) == ([0, 1, 2, 3], [0, 1, 2, 3])
+    # all of them are there before the first is calculated, so some are read together
+    trigger(log, OTHER, numbers=range(1, 5))
+    calc.jobs.long[OTHER].set()
+    until(lambda: calc.loop.done(partition) == 5)
+    assert (calc.jobs.of(OTHER), done) == ([0, 1, 2, 3, 4], [1, 2, 3, 4])
     calc.stop()
     assert uncommitted(log) == 0
+
+
+def _written(log: MemoryLog, write: Callable[[], None]) -> set[int]:
+    """The partitions of ``triggers`` in which something is written."""
+    before = log.end_offsets(TRIGGERS.name)
+    write()
+    return {partition for partition, end in log.end_offsets(TRIGGERS.name).items() if end > before[partition]}
