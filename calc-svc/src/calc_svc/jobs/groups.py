@@ -65,10 +65,6 @@ class GroupNames:
             known[gid] = _sub_table(spec, new[gid], name, own, lost[place])
         return known
 
-    def of(self, spec: StreamSpec, group: Group) -> SubTable:
-        """The sub-table of a group that the stream's last :meth:`resolve` was asked for."""
-        return self._known[spec.uid][group.id]
-
     def refusals(
         self, spec: StreamSpec, groups: Sequence[Group], homes: Mapping[int, SubTable], catalog: Catalog
     ) -> dict[int, MillraceError]:

@@ -62,7 +62,7 @@ LARGE_JOBS = 2  # how many jobs of more than SMALL_ROWS rows may have their rows
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class StageAnswers:
     """What a stage's queries gave. ``stage``: without the events of tables that are gone; ``homes``: the
     sub-tables of its groups (and of others), by their ids; ``outcomes``: by ``id()`` of the event; ``met``:
     whether each event meets NOTIFY's condition, if that has constants only."""
@@ -74,7 +74,7 @@ class Answers:
     met: dict[int, bool] | None
 
 
-Asks = Callable[[], Answers]
+Asks = Callable[[], StageAnswers]
 """Waits for a stage's answers; raises what its queries raised."""
 
 
@@ -179,14 +179,14 @@ class StreamJobs:
 
     def _asked(self, spec: StreamSpec, stages: Sequence[Stage]) -> Generator[tuple[Stage, Asks]]:
         """The stages, in order, each with what waits for its answers. While one stage's answers become
-        messages, which is Python's work, the queries of the next one run."""
+        messages, which is Python's work, the queries of the next ones run."""
         asks = deque(partial(self._ask, spec, stage) for stage in stages)
         # FILL's own queries depend on what the stage before has written
         if len(stages) < 2 or spec.filled is not None:
             yield from zip(stages, asks, strict=True)
             return
         with ThreadPoolExecutor(ASKED_AHEAD, thread_name_prefix="job-queries") as ahead:
-            asked = deque[Future[Answers]]()
+            asked = deque[Future[StageAnswers]]()
             try:
                 for stage in stages:
                     # no more at a time: their rows are in memory
@@ -217,7 +217,7 @@ class StreamJobs:
         return last
 
     def _calculate(
-        self, spec: StreamSpec, stage: Stage, answers: Answers, product: Product, waits: Waits,
+        self, spec: StreamSpec, stage: Stage, answers: StageAnswers, product: Product, waits: Waits,
         held: StoredTimes,
     ) -> MillraceError | None:  # fmt: skip
         there, homes, plan, outcomes = answers.stage, answers.homes, answers.plan, answers.outcomes
@@ -243,10 +243,10 @@ class StreamJobs:
         product.counts["calculations"] += len(outcomes) - len(errors)
         return errors[0] if errors else None
 
-    def _ask(self, spec: StreamSpec, stage: Stage) -> Answers:
+    def _ask(self, spec: StreamSpec, stage: Stage) -> StageAnswers:
         """Run the stage's queries."""
         if spec.source is not None and self._trigger_table(spec) is None:
-            return Answers(Stage([], []), {}, None, {}, None)
+            return StageAnswers(Stage([], []), {}, None, {}, None)
         there = self._of_known_tables(spec, stage)
         outcomes: dict[int, Outcome] = {}
         with self._room(there), self._lane(spec) as lane:
@@ -258,7 +258,7 @@ class StreamJobs:
                 counted = count_rows(self.calculator, spec, there.asked, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(there.asked, found, strict=True)}
-        return Answers(there, homes, plan, outcomes, met)
+        return StageAnswers(there, homes, plan, outcomes, met)
 
     def _filled(
         self, spec: StreamSpec, stage: Stage, outcomes: dict[int, Outcome], homes: Mapping[int, SubTable],
@@ -339,7 +339,7 @@ class StreamJobs:
         return there
 
     def _deliver(
-        self, spec: StreamSpec, events: Sequence[TriggerEvent], answers: Answers, product: Product,
+        self, spec: StreamSpec, events: Sequence[TriggerEvent], answers: StageAnswers, product: Product,
         waits: Waits, held: StoredTimes,
     ) -> None:  # fmt: skip
         output, plan, homes = None, answers.plan, answers.homes

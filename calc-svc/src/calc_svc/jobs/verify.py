@@ -7,7 +7,7 @@ results are calculated and put into rows by the code of the trigger loop; but no
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -28,7 +28,7 @@ from millrace_core.calc.conversion import scale
 from millrace_core.calc.filling import WindowRun
 from millrace_core.calc.job_size import EVENTS_PER_JOB
 from millrace_core.calc.outcome import Outcome
-from millrace_core.calc.results import calculates, check_output, write_results
+from millrace_core.calc.results import SubTable, calculates, check_output, write_results
 from millrace_core.calc.retraction import Ranges
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table
@@ -128,7 +128,8 @@ class _Run:
     asked: VerifyRequest
     query: Query
     shared: bool = False
-    names: GroupNames = field(default_factory=GroupNames)
+    homes: Mapping[int, SubTable] = field(default_factory=dict)
+    """The sub-tables of the groups, by their ids."""
     _far: int = 0
 
     def differences(self) -> list[Difference]:
@@ -139,7 +140,7 @@ class _Run:
         groups = rows.groups(0, 1)
         with self.calculator.lane_of(self.query) as lane:
             plan = self.calculator.plans.of(self.spec)
-            self.names.resolve(self.spec, list(groups), lane)
+            self.homes = GroupNames().resolve(self.spec, list(groups), lane)
             cut = self._cut(rows, groups, (asked.first, asked.last))
             expected = self._results(cut.judged, plan, lane)
             allowed = set(self._results(cut.early, plan, lane))
@@ -293,7 +294,7 @@ class _Run:
                 raise outcome.error
         written = write_results(
             self.spec, self.output, plan.result, plan.precision, pairs,
-            lambda group: self.names.of(self.spec, group), lambda _: True,
+            lambda group: self.homes[group.id], lambda _: True,
         )  # fmt: skip
         return rows_of_messages(written.messages, self.columns, RowDecoder(self.output))
 
@@ -329,7 +330,7 @@ class _Run:
         low, high = self.range
         times = [key[1] for key in expected]
         span = min([low, *times]), max([high, *times])
-        tables = {self.names.of(self.spec, group).name for group in groups}
+        tables = {self.homes[group.id].name for group in groups}
         there = stored_rows(self.store.table(self.output), tables, span, self.columns)
         found = {
             key: cells for key, cells in there.items()

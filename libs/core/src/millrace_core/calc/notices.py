@@ -49,14 +49,12 @@ def shape_of(spec: StreamSpec) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """What is the same for all events of a group and a type. ``first``, ``second``, ``third``: their object
-    as text, up to the event's time, between that and the event's id, and what follows the id."""
+    """What is the same for all events of a group and a type. ``first``: their object as text, up to the
+    event's time."""
 
     group: str
     urls: tuple[str, ...]
     first: str
-    second: str
-    third: str
 
 
 def notices(
@@ -111,9 +109,7 @@ def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
 
 def _sames(spec: StreamSpec) -> Callable[[TriggerEvent, str | None], Same]:
     """Makes, from one event and the name of its group's table, what is the same for all like it."""
-    type_, shape = type_of(spec.trigger), shape_of(spec)
-    second = f",{json_text(shape.id)}:"
-    third = f',{json_text(shape.type)}:{json_text(shape.types.get(type_.name, type_.name))},"groupId":"'
+    shape = shape_of(spec)
     to = {kind: _urls(spec, type_) for kind, type_ in EVENT_TYPES.items()}
     typed = {kind: f'"eventType":{json_text(type_)},"eventTime":' for kind, type_ in EVENT_TYPES.items()}
 
@@ -122,7 +118,7 @@ def _sames(spec: StreamSpec) -> Callable[[TriggerEvent, str | None], Same]:
         if table is None and shape.names_table:
             table = sub_table(spec.name, id_)
         named = "" if table is None else f'"tableName":{json_text(table)},'
-        return Same(str(id_), to[kind], f"{{{named}{typed[kind]}", second, f'{third}{id_}"')
+        return Same(str(id_), to[kind], f"{{{named}{typed[kind]}")
 
     return same_of
 
@@ -132,12 +128,14 @@ def _texts(
     factor: tuple[int, int],
 ) -> list[str]:  # fmt: skip
     """The object of each event as text. ``results``: the fields of its result."""
+    type_, shape = type_of(spec.trigger), shape_of(spec)
+    called = json_text(shape.types.get(type_.name, type_.name))
     columns: list[Cells] = [
         [same.first for same in sames], [milliseconds(event.localtime) for event in events],
-        [same.second for same in sames], json_texts([event.id for event in events]),
-        [same.third for same in sames],
+        f",{json_text(shape.id)}:", json_texts([event.id for event in events]),
+        f',{json_text(shape.type)}:{called},"groupId":"', [same.group for same in sames], '"',
     ]  # fmt: skip
-    if type_of(spec.trigger).window:
+    if type_.window:
         up, down = factor
         columns += [',"windowStart":', [event.start * up // down for event in events]]
         columns.append([

@@ -98,8 +98,7 @@ def _runs(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 def _rows_of_one(outcomes: Sequence[Outcome]) -> pl.DataFrame:
     """As :func:`rows_of`, for outcomes that lie in one frame."""
     found = outcomes[0].found
-    whole = (0, len(found))
-    bounds = chain.from_iterable(outcome.own or whole for outcome in outcomes)
+    bounds = chain.from_iterable(outcome.bounds for outcome in outcomes)
     begins, ends = np.fromiter(bounds, np.int64, 2 * len(outcomes)).reshape(-1, 2).T
     if (begins[1:] == ends[:-1]).all():
         return found[int(begins[0]) : int(ends[-1])]
