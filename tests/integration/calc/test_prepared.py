@@ -93,6 +93,30 @@ def test_another_context_of_the_same_jvm_prepares_too(engine: Engine) -> None:
     assert known._tasks.getClass().equals(Jvm(engine._root.sparkContext)._tasks.getClass())
 
 
+def test_the_jvm_sends_what_it_answers_at_once(engine: Engine, lane: Lane) -> None:
+    """A long answer is written in parts. While no part was sent before the one ahead had been acknowledged,
+    a job that followed another one closely took 40 ms longer."""
+    here, there = threading.Event(), threading.Event()
+
+    def another_connection() -> None:
+        for _ in range(2):
+            rows(lane, SUM, pa.table({"_tid": pa.array([0], pa.int32()), "v": [1]}))
+        here.set()
+        there.wait(10)
+
+    thread = threading.Thread(target=another_connection)
+    thread.start()
+    assert here.wait(60)
+    jvm, gateway = engine._root.sparkContext._jvm, engine._root.sparkContext._gateway
+    assert jvm is not None and gateway is not None
+    field = jvm.java.lang.Class.forName("py4j.GatewayServer").getDeclaredField("connections")
+    field.setAccessible(True)
+    delays = [one.getSocket().getTcpNoDelay() for one in field.get(gateway.java_gateway_server)]
+    there.set()
+    thread.join()
+    assert len(delays) > 1 and all(delays)
+
+
 def test_rows_that_go_through_a_file(lane: Lane) -> None:
     sql = "SELECT count(*), sum(v), max(w) FROM src"
     many = pa.table({"v": list(range(4_000)), "w": ["x" * 40] * 4_000})

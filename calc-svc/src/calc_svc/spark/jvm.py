@@ -58,6 +58,8 @@ class Jvm:
 
     @property
     def _tasks(self) -> Any:
+        if "Connections" not in self._objects:
+            self._object("Connections").sendAtOnce(self._gateway.java_gateway_server)
         return self._object("OneTask")
 
     def _object(self, name: str) -> Any:
