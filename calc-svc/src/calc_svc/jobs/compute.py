@@ -250,7 +250,7 @@ class Calculator:
 
 def _read_of(relation: pl.DataFrame, plan: Plan) -> pa.Table:
     """What the plan reads of a trigger relation: Spark converts every cell that it is given."""
-    return plain_arrow(relation.select(name for name in relation.columns if name in plan.of_triggers))
+    return plain_arrow(relation[[name for name in relation.columns if name in plan.of_triggers]])
 
 
 def _given_up(error: PlanError) -> Outcome:
@@ -261,16 +261,14 @@ def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:
     """The result's columns (after ``offset`` others) as ``r0``, ``r1``, … in Millrace's types."""
     columns = []
     for place, column in enumerate(plan.result):
-        series = pl.Series(pl.from_arrow(result.column(place + offset).combine_chunks()))
-        columns.append(series.cast(polars_type(column.type), strict=False).alias(f"r{place}"))
+        series, wanted = pl.Series(f"r{place}", result.column(place + offset)), polars_type(column.type)
+        columns.append(series if series.dtype == wanted else series.cast(wanted, strict=False))
     if plan.notify:
-        last = pl.Series(pl.from_arrow(result.column(len(plan.result) + offset).combine_chunks()))
-        columns.append(last.fill_null(False).alias(NOTIFY))
+        last = pl.Series(NOTIFY, result.column(len(plan.result) + offset))
+        columns.append(last.fill_null(False))
     if plan.failed:
         place = len(plan.result) + plan.notify + offset
-        columns.append(
-            pl.Series(pl.from_arrow(result.column(place).combine_chunks())).cast(pl.String).alias(FAILED)
-        )
+        columns.append(pl.Series(FAILED, result.column(place)).cast(pl.String))
     return pl.DataFrame(columns)
 
 

@@ -293,7 +293,7 @@ def set_relation(
         else:
             data, child, owner = _own_slices(source, stored, view, moments, partition, low, high, limit)
     frame = described(view, data, child, source.columns, _table(source))
-    frame = frame.with_columns(pl.Series(TID, tids[owner]))
+    frame = frame.hstack([pl.Series(TID, tids[owner])])
     return to_arrow(frame, [(TID, pa.int32()), *fields_of(source)])
 
 

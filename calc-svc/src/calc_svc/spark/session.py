@@ -43,6 +43,10 @@ MEDIUM: dict[str, str] = {
 SMALL: dict[str, str] = MEDIUM | {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # of few rows, looking for what is computed twice takes longer than to compute it twice
+    "spark.sql.subexpressionElimination.enabled": "false",
+    # rows that were sorted for a join are aggregated as they come, once, and not in two hash tables
+    "spark.sql.execution.replaceHashWithSortAgg": "true",
 }
 CUT_OFF = (Py4JNetworkError, OSError, EOFError)
 """The errors of calls to a JVM that ends in the middle of the call, or has ended before."""

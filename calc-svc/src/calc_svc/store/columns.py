@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -33,8 +33,18 @@ def stored_name(name: str) -> str:
 
 def to_arrow(frame: pl.DataFrame, types: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
     """The frame with its columns in these Arrow types (Spark knows no unsigned integers)."""
-    schema = pa.schema([pa.field(name, type_) for name, type_ in types])
-    return frame.select([name for name, _ in types]).to_arrow().cast(schema)
+    return _table({name: (frame[name], type_) for name, type_ in types})
+
+
+def _table(columns: Mapping[str, tuple[pl.Series, pa.DataType | None]]) -> pa.Table:
+    """Name -> cells and Arrow type; None: the nearest that Spark knows. Column by column, since of few rows
+    Polars' planning takes longer than all the rest."""
+    found = []
+    for series, wanted in columns.values():
+        cells = series.to_arrow()
+        type_ = wanted or _PLAIN_TYPES.get(cells.type, cells.type)
+        found.append(cells if cells.type == type_ else cells.cast(type_))
+    return pa.Table.from_arrays(found, list(columns))
 
 
 def from_arrow(table: pa.Table, columns: Sequence[Column]) -> pl.DataFrame:
@@ -54,6 +64,4 @@ _PLAIN_TYPES: dict[object, pa.DataType] = {
 
 def plain_arrow(frame: pl.DataFrame) -> pa.Table:
     """The frame with each column in the nearest type that Spark knows."""
-    table = frame.to_arrow()
-    fields = [pa.field(field.name, _PLAIN_TYPES.get(field.type, field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields))
+    return _table({series.name: (series, None) for series in frame.iter_columns()})

@@ -10,6 +10,7 @@ from functools import partial
 
 import polars as pl
 
+from millrace_core.calc.cells import FEW
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND, Column, Precision
 from millrace_core.model.stream import ResultColumn
@@ -17,6 +18,7 @@ from millrace_core.timeline.text import parse_timestamp
 from millrace_core.wire.rows.decoded import polars_type
 
 NAME_TEXT = "utf-8"
+MOST_BYTES = 4  # that a character takes there
 Where = tzinfo | str
 
 
@@ -83,6 +85,10 @@ def _bytes(series: pl.Series) -> pl.Series:
 def _cut(found: pl.Series, target: Column) -> pl.Series:
     if target.type.length is None:
         return found
+    if len(found) < FEW:
+        most = max((len(text) for text in found.to_list() if text is not None), default=0)
+        if most * MOST_BYTES <= target.type.length:
+            return found
     if target.type.name == "NCHAR":
         return found.str.slice(0, target.type.length)
     long = found.str.len_bytes().max()
