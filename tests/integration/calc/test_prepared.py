@@ -117,6 +117,13 @@ def test_the_jvm_sends_what_it_answers_at_once(engine: Engine, lane: Lane) -> No
     assert len(delays) > 1 and all(delays)
 
 
+def test_few_rows_that_are_sorted_for_a_join_need_no_hash_table(lane: Lane) -> None:
+    sql = "EXPLAIN SELECT s._tid, sum(s.v) FROM src s JOIN src t ON s._tid = t._tid AND s.v >= t.v GROUP BY s._tid"
+    given = pa.table({"_tid": pa.array([0, 1], pa.int32()), "v": [1, 2]})
+    ((plan,),) = rows(lane, sql, given)
+    assert "SortAggregate" in plan and "HashAggregate" not in plan
+
+
 def test_rows_that_go_through_a_file(lane: Lane) -> None:
     sql = "SELECT count(*), sum(v), max(w) FROM src"
     many = pa.table({"v": list(range(4_000)), "w": ["x" * 40] * 4_000})

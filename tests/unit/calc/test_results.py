@@ -158,6 +158,17 @@ def test_ticks_become_coarser_downwards() -> None:
     assert found.to_list() == [1, -1]
 
 
+@pytest.mark.parametrize("type_", ["VARCHAR", "NCHAR"])
+def test_few_texts_are_cut_as_many_are(type_: str) -> None:
+    texts = [None, "", "abcd", "größe", "größer als", "\N{GRINNING FACE}" * 2, "\N{GRINNING FACE}" * 3]
+    given = ResultColumn("r", DataType("VARCHAR"))
+    for length in (3, 8, 40):
+        target = Column("c", DataType(type_, length))
+        few = convert(pl.Series("r", texts), given, target, (1, 1))
+        many = convert(pl.Series("r", texts * 10), given, target, (1, 1))
+        assert many.to_list() == few.to_list() * 10
+
+
 def test_names_are_cut_to_bytes_and_made_up_ones_differ() -> None:
     assert cut_name("é" * 100) == "é" * 96
     names = {made_up_name(spec, group) for spec in (SPEC, msgspec.structs.replace(SPEC, uid=2)) for group in

@@ -18,7 +18,8 @@ from millrace_wal.record import MAX_MESSAGE_BYTES, TRACEPARENT, Message
 _CONFIG = {
     "enable.idempotence": True,
     "acks": "all",
-    "linger.ms": 0.5,
+    # whoever appends gives all its messages at once, and waits until they are there
+    "linger.ms": 0,
     "compression.type": "lz4",
     # the hash of Java's clients: Spark and every other producer then choose the same partition of a key
     "partitioner": "murmur2_random",
