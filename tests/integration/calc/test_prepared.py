@@ -118,7 +118,8 @@ def test_the_jvm_sends_what_it_answers_at_once(engine: Engine, lane: Lane) -> No
 
 
 def test_few_rows_that_are_sorted_for_a_join_need_no_hash_table(lane: Lane) -> None:
-    sql = "EXPLAIN SELECT s._tid, sum(s.v) FROM src s JOIN src t ON s._tid = t._tid AND s.v >= t.v GROUP BY s._tid"
+    joined = "src s JOIN src t ON s._tid = t._tid AND s.v >= t.v"
+    sql = f"EXPLAIN SELECT s._tid, sum(s.v) FROM {joined} GROUP BY s._tid"
     given = pa.table({"_tid": pa.array([0, 1], pa.int32()), "v": [1, 2]})
     ((plan,),) = rows(lane, sql, given)
     assert "SortAggregate" in plan and "HashAggregate" not in plan
