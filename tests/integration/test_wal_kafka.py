@@ -24,6 +24,7 @@ from millrace_wal.contract.groups import EndClient, GroupContract
 from millrace_wal.contract.log import LogContract, fresh, read, until
 from millrace_wal.contract.trim import TrimContract
 from millrace_wal.kafka import growing_reader
+from millrace_wal.kafka.client import BATCH_BYTES
 from millrace_wal.kafka.growing_reader import GrowingReader
 from millrace_wal.kafka.reader import SESSION_MS
 
@@ -135,6 +136,25 @@ def test_many_messages_are_appended_fast(log: KafkaLog) -> None:
     assert len(set(places)) == 20_000
     # a guard against sending one by one, not a benchmark: that would take about a minute
     assert took < 10
+
+
+def test_long_messages_come_few_at_a_time(log: KafkaLog) -> None:
+    """A batch of as many as were asked for would be in memory together."""
+    topic = fresh("long")
+    log.ensure_topics([(topic, 1)])
+    sent = [Message(topic, b"k", b"%d" % number * 250_000) for number in range(100, 140)]
+    log.append(sent)
+    reader = log.reader({topic: {0: 0}})
+    batches = [reader.poll(15, 1)]  # tells how long they are
+
+    def all_came() -> bool:
+        batches.append(reader.poll(1, 10_000))
+        return sum(map(len, batches)) == len(sent)
+
+    assert until(all_came)
+    reader.close()
+    assert [one.value for part in batches for one in part] == [one.value for one in sent]
+    assert max(sum(len(one.value or b"") for one in part) for part in batches) <= BATCH_BYTES
 
 
 def test_no_broker_is_an_error_in_time() -> None:

@@ -25,6 +25,11 @@ _CLOSED_IN_TIME = 10.0
 """Seconds that the end of a client may take."""
 _SHORTEST_WAIT = 0.001
 """Seconds; librdkafka counts milliseconds, and takes less for none."""
+BATCH_BYTES = 6 << 20
+"""About how long the messages of a batch are together, whatever its limit allows: a message may hold
+thousands of rows. What is made of more of them does not stay in the processor's caches, and each time takes
+memory that the kernel has to clear first."""
+_LOOKED_AT = 100  # so many messages of a batch tell how long they are
 _PASSING = MISSING | MOVING | REBALANCED | {
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT,
     KafkaError._MAX_POLL_EXCEEDED,
@@ -46,6 +51,12 @@ def _traceparents(messages: list[Any]) -> dict[int, str]:
     }
 
 
+def _mean_bytes(found: list[Stretch]) -> float:
+    """How long some of the messages are, on average."""
+    values = [value for some in found for value in some.values[: 1 + _LOOKED_AT // len(found)]]
+    return sum(len(value or b"") for value in values) / len(values)
+
+
 def _written(messages: list[Any]) -> dict[str, list[int]]:
     """By topic, when the records among these messages were written. A batch of more than MOST is as good as
     one of little more: looking at each message would take too long."""
@@ -64,12 +75,17 @@ class Client:
         self._gathering = Gathering() if gathers else None
         self.consumer = make()
         self._failure: KafkaError | None = None
+        self._mean = 0.0
+        """How long the messages of the last batch were, in bytes."""
         self.positions: Positions = {}
         self.moved: set[str] = set()
 
     def stretches(self, timeout: float, limit: int) -> list[Stretch]:
-        """Messages in a batch. An error is raised once all messages before it have been returned."""
+        """Messages in a batch, of :data:`BATCH_BYTES` if they are as long as those before. An error is raised
+        once all messages before it have been returned."""
         self._raise_failure()
+        if self._mean * limit > BATCH_BYTES:
+            limit = max(int(BATCH_BYTES / self._mean), 1)
         # consume() waits for all it was asked for; so ask for one message in time, then for those there
         until = time.monotonic() + timeout
         while True:
@@ -78,6 +94,8 @@ class Client:
                 messages += self._consume(limit - 1, 0)
                 self._gather(messages, limit)
             found = [some for part in self._without_events(messages) for some in self._in_columns(part)]
+            if found:
+                self._mean = _mean_bytes(found)
             if self._failure is not None and not found:
                 self._raise_failure()
             # the end of a partition wakes us up too
