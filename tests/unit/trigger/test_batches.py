@@ -183,6 +183,27 @@ def test_a_reader_that_waits_for_a_seal_gets_one(one: Deployment, monkeypatch: p
     assert one.evaluator.sealed[METERS] == one.log.end_offsets(METERS)
 
 
+def test_much_is_sealed_before_the_reader_has_to_wait(
+    one: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a backlog is read with a pause of up to LOOK behind each MOST_UNSEALED messages."""
+    monkeypatch.setattr("trigger_svc.evaluator.MOST_UNSEALED", 6)
+    monkeypatch.setattr("trigger_svc.batches.LOOK", 60)
+    monkeypatch.setattr("trigger_svc.ahead.MOST", 2)
+    one.define(1)
+    batches = Plan(one)
+    one.read_ahead()
+    for ts in range(8):
+        one.write("a", ts)
+    with running(batches):
+        while one.evaluator.evaluated < 5:
+            one.read_ahead()
+        until(lambda: METERS in one.evaluator.sealed)
+        assert not one.evaluator.far_ahead and batches.done == -1
+        until(lambda: one.read_ahead() or batches.done == 0)
+    assert one.evaluator.sealed[METERS] == one.log.end_offsets(METERS)
+
+
 def test_what_lies_far_behind_goes_to_workers_and_the_reader_goes_on_after_that(one: Deployment) -> None:
     one.settings = one.settings.model_copy(update={"trigger_backlog": 2})
     one.define(1)

@@ -119,8 +119,8 @@ class Batches:
             if self._too_many(rows):
                 self._large(frame, batch, ends)
             elif self._settings.judge_ahead:
-                if evaluator.far_ahead:
-                    evaluator.seal()  # the reader waits until this is done
+                if evaluator.much_unsealed:
+                    evaluator.seal()
                 if self._reached(ends):
                     break
             elif not self._small(frame, batch, ends):
@@ -137,13 +137,19 @@ class Batches:
         return rows > self._settings.trigger_small_batch or not self._lengths.small(rows)
 
     def _reached(self, ends: Ends) -> bool:
-        """Wait a while for the reader; returns whether it has got there, or this should stop waiting."""
+        """Wait for the reader, until there is much to seal, or for a while; returns whether it has got there,
+        or this should stop waiting."""
         evaluator = self._evaluator
         with evaluator.lock:
             if evaluator.stands_back:
                 evaluator.stands_back = False
                 evaluator.lock.notify_all()
-            return evaluator.lock.wait_for(lambda: self.leaves or not behind(evaluator.positions, ends), LOOK)
+
+            def there() -> bool:
+                return self.leaves or not behind(evaluator.positions, ends)
+
+            evaluator.lock.wait_for(lambda: evaluator.much_unsealed or there(), LOOK)
+            return there()
 
     def _rest(self) -> None:
         """Wait while everything evaluated is sealed, so that an idle query asks for no offsets."""

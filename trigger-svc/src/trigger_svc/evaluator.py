@@ -295,6 +295,12 @@ class Evaluator:
     # ------------------------------------------------------------------ for good
 
     @property
+    def much_unsealed(self) -> bool:
+        """Whether so much is unsealed that it should be sealed now. Mostly that is done before the reader
+        would have to wait (:attr:`far_ahead`)."""
+        return self._unsealed > MOST_UNSEALED // 2
+
+    @property
     def far_ahead(self) -> bool:
         """Whether so much is unsealed that more messages should wait."""
         return self._unsealed > MOST_UNSEALED

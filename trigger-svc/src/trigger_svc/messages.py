@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
 
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.rows import Messages, distinct, present
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, slot_for
 from millrace_wal import Record, Stretch
@@ -29,14 +30,21 @@ def of_stretches(stretches: Sequence[Stretch]) -> Messages:
     topics, topic = distinct([some.topic for some in stretches])
     keys, key = distinct(list(chain.from_iterable(some.keys for some in stretches)))
     partition = np.array([some.partition for some in stretches], dtype=np.int64)
-    offset, timestamp = (
-        np.fromiter(chain.from_iterable(cells), dtype=np.int64, count=sum(sizes))
-        for cells in ((some.offsets for some in stretches), (some.timestamps for some in stretches))
-    )
+    offset = _joined(some.offsets for some in stretches)
+    timestamp = _joined(some.timestamps for some in stretches)
     values = list(chain.from_iterable(some.values for some in stretches))
     return Messages(
         topics, np.repeat(topic, sizes), keys, key, np.repeat(partition, sizes), offset, timestamp, values
     )
+
+
+def _joined(parts: Iterable[Sequence[int]]) -> Ints:
+    cells = [
+        # mostly a range, as there are no holes between offsets
+        np.arange(one.start, one.stop, one.step) if isinstance(one, range) else np.array(one, dtype=np.int64)
+        for one in parts
+    ]
+    return np.concatenate([np.empty(0, dtype=np.int64), *cells])
 
 
 def apart(messages: Messages) -> tuple[Messages, Messages]:
