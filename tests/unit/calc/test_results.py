@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from calc_svc.loops.rounds import Intake
+from millrace_core.calc.cells import FEW
 from millrace_core.calc.conversion import convert, scale
 from millrace_core.calc.notices import notices
 from millrace_core.calc.outcome import Outcome
@@ -214,6 +215,20 @@ def test_several_rows_are_several_events_and_none_has_no_result() -> None:
         (1, {"_twstart": None, "avg(amps)": 2.0}),
         (None, None),
     ]
+
+
+@pytest.mark.parametrize("many", [2, 2 * FEW])
+def test_windows_of_one_row_each_tell_the_same_alone_and_beside_others(many: int) -> None:
+    """They are put together from columns of rows; where others have none or several, one by one."""
+    groups = [Group(7, (1,), None), Group(8, (2,), None)]
+    pairs = [
+        (event(start=60_000 * n, group=groups[n % 2], id=f"id{n}"), outcome((n, None if n % 3 else n / 2)))
+        for n in range(many)
+    ]
+    alone = told(SPEC, *pairs)
+    assert [notice.event["triggerId"] for notice in alone] == [f"id{n}" for n in range(many)]
+    for other in (None, outcome(), outcome((1, 1.0), (2, 2.0))):
+        assert told(SPEC, *pairs, (event(), other))[:many] == alone
 
 
 def test_the_condition_picks_the_rows_told_of() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.rows import CHILD, LARGEST, TableRows, Unflushed
-from millrace_core.store.run import Run
+from millrace_core.store.run import Run, TooManyRows
 from millrace_core.store.search import FEW, bisect, expand
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 
@@ -181,7 +181,7 @@ def test_slices_hold_the_rows_of_their_ranges(
         world.write(batch)
         world.rows.seal()
     queries = data.draw(
-        st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 10), st.integers(-1, 10)), max_size=6)
+        st.lists(st.tuples(st.integers(-1, 6), st.integers(-1, 10), st.integers(-1, 10)), max_size=6)
     ) * data.draw(st.sampled_from([1, FEW]))
     child = np.array([q[0] for q in queries], dtype=np.int32)
     low, high = (np.array([q[i] for q in queries], dtype=np.int64) for i in (1, 2))
@@ -197,6 +197,10 @@ def test_slices_hold_the_rows_of_their_ranges(
     assert got == expected
     assert of.tolist() == [queries[o][0] for o in owner.tolist()]
     assert world.rows.slices().count(child, low, high).tolist() == [len(part) for part in expected]
+    assert len(world.rows.slices().between(child, low, high, most=len(owner))[1]) == len(owner)
+    if len(owner):
+        with pytest.raises(TooManyRows):
+            world.rows.slices().between(child, low, high, most=len(owner) - 1)
 
 
 @given(st.lists(st.integers(-5, 5)), st.lists(st.integers(-6, 6)))

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import numpy as np
 from structlog.typing import FilteringBoundLogger
@@ -24,7 +23,6 @@ from millrace_core.trigger.slot.isolation import RunningSlot, in_order
 from millrace_core.trigger.stream import Output
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
-from millrace_core.wire.control import AnyControl
 from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, WAL_PREFIX, stream_in
 from millrace_wal import Log, Message, Record, replay
 from trigger_svc.clock import take_in
@@ -32,7 +30,7 @@ from trigger_svc.gaps import Missing
 from trigger_svc.lead import Lead
 from trigger_svc.ledger.cuts import Cut, Cuts
 from trigger_svc.ledger.states import Generation, Positions, SlotStates
-from trigger_svc.messages import INNER, by_slot, ends_of, records_of
+from trigger_svc.messages import INNER, by_slot, controls_of, ends_of, records_of
 from trigger_svc.metrics import BATCH_SECONDS, MESSAGES
 from trigger_svc.positions import Ends, advance, behind, copied, fetch, inner_begins
 from trigger_svc.settings import TriggerSettings
@@ -191,7 +189,7 @@ class Evaluator:
         """Where rows begin that were evaluated before, but are wanted by streams which begin only now."""
         found: Positions = {}
         anew = set[str]()
-        for record in self._records(messages):
+        for record in controls_of(messages):
             if isinstance(record, control.DropTable):  # streams that begin later say where it is read
                 anew.add(record.topic)
                 found.pop(record.topic, None)
@@ -213,7 +211,7 @@ class Evaluator:
             sent += slot.spare()
             self._remark(slot)
         advance(self.positions, cut.ends)
-        records = list(self._records(messages))
+        records = list(controls_of(messages))
         for record in records:
             self.use.apply(record)
             if isinstance(record, control.DropTable):  # a table that is made again begins anew
@@ -227,17 +225,6 @@ class Evaluator:
 
     def _due(self) -> list[int]:
         return in_order(due for slot in self._slots for due in slot.delays_due)
-
-    def _records(self, messages: Messages) -> Iterator[AnyControl]:
-        if CONTROL.name not in messages.topics:
-            return
-        place = messages.topics.index(CONTROL.name)
-        for at in np.flatnonzero(messages.topic == place).tolist():
-            value = messages.value[at]
-            # the slots report what is wrong with a record that cannot be read
-            with suppress(Exception):
-                if not control.RECORDS.deletes(value):
-                    yield control.RECORDS.read(messages.key_of(at), value)
 
     def _send(self, sent: Sequence[Output]) -> None:
         if sent:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.rows import Messages, distinct, present
+from millrace_core.wire import control
+from millrace_core.wire.control import AnyControl
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, slot_for
 from millrace_wal import Record, Stretch
 from trigger_svc.ledger.states import Positions
@@ -78,6 +81,19 @@ def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
         mine = (goes_to == slot) | (goes_to == EVERYWHERE)
         if mine.any():
             yield slot, messages.only(mine)
+
+
+def controls_of(messages: Messages) -> Iterator[AnyControl]:
+    """The control records among the messages, in their order; the slots report what is wrong with one that
+    cannot be read."""
+    if CONTROL.name not in messages.topics:
+        return
+    place = messages.topics.index(CONTROL.name)
+    for at in np.flatnonzero(messages.topic == place).tolist():
+        value = messages.value[at]
+        with suppress(Exception):
+            if not control.RECORDS.deletes(value):
+                yield control.RECORDS.read(messages.key_of(at), value)
 
 
 def records_of(messages: Messages) -> Iterator[Record]:

@@ -15,7 +15,6 @@ from calc_svc.jobs.news import stream_news
 from calc_svc.jobs.sources import (
     TID,
     Moment,
-    TooManyRows,
     moments_of,
     one_relation,
     set_relation,
@@ -39,6 +38,7 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan, SourceUse, system_rows, trigger_relation
 from millrace_core.plan.windows.anomaly import FAILED
 from millrace_core.store.place import Spans, spans_of_stretches
+from millrace_core.store.run import TooManyRows
 from millrace_core.wire.events import TriggerEvent
 from millrace_core.wire.rows.decoded import polars_type
 from millrace_service import timed

@@ -25,7 +25,7 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import SourceUse
 from millrace_core.store.family import TBNAME, Family
 from millrace_core.store.place import Spans, end_of, from_place, spans_of
-from millrace_core.store.run import Children
+from millrace_core.store.run import Children, TooManyRows
 from millrace_core.store.search import Ints
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.events import Group, TriggerEvent
@@ -34,10 +34,6 @@ TID = "_tid"
 PARQUET_ROWS = 2_000_000  # from this many stored rows below the memory's floor, Spark reads the files itself
 ARROW_ROWS = 500_000  # from this many rows in memory it does so too: handing them over would fill its heap
 TriggerRow = Mapping[str, Any]
-
-
-class TooManyRows(Exception):
-    """Rows times triggers are more than one job should hold: compute one by one."""
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):  # thousands a job: ten times as fast as a dataclass
@@ -313,9 +309,7 @@ def _own_slices(
     partition: Sequence[str], low: Ints, high: Ints, limit: int,
 ) -> tuple[pl.DataFrame, Children, Ints]:  # fmt: skip
     child, trigger = _members_of_all(source, stored, moments, partition, limit)
-    if int(view.slices.count(child, low[trigger], high[trigger]).sum()) > limit:
-        raise TooManyRows
-    data, owner, of = _between(source, view, moments, child, (low, high), trigger)
+    data, owner, of = _between(source, view, moments, child, (low, high), trigger, limit)
     until = _until(source, moments, trigger)
     again = np.flatnonzero(np.array([moment.rewritten for moment in moments], dtype=bool)[trigger])
     if source.kind == "trows" and isinstance(stored, StoredTable) and len(again):
@@ -334,8 +328,8 @@ def _members_of_all(
 ) -> tuple[Children, Ints]:  # fmt: skip
     """The tables that a source reads for each trigger, by number, and the trigger that each is read for."""
     if source.own_table and isinstance(stored, StoredTable):  # one each: the usual case, thousands of them
-        with stored.lock:
-            own = stored.family.numbers_of([moment.group.table or "" for moment in moments])
+        # without the lock: a look-up takes none, and who has it may be sorting rows
+        own = stored.family.numbers_of([moment.group.table or "" for moment in moments])
         if len(own) > limit:
             raise TooManyRows
         return own, np.arange(len(own), dtype=np.int64)
@@ -351,21 +345,22 @@ def _members_of_all(
 
 def _between(
     source: SourceUse, view: View, moments: Sequence[Moment], child: Children, span: tuple[Ints, Ints],
-    trigger: Ints,
+    trigger: Ints, limit: int,
 ) -> tuple[pl.DataFrame, Ints, Children]:  # fmt: skip
     """As :meth:`Slices.between`, of these tables, each for its trigger (``span`` has the triggers' times)."""
     low, high = (times[trigger] for times in span)
     until = _until(source, moments, trigger)
     skipped = next((moment.skipped for moment in moments if moment.skipped), ())
     if source.kind != "trows" or not skipped:
-        return view.slices.between(child, low, high, until)
+        return view.slices.between(child, low, high, until, limit)
     partly = np.array([bool(moment.skipped) for moment in moments], dtype=bool)[trigger]
     parts = []
     for slices, mine in (
         (view.slices, np.flatnonzero(~partly)), (view.slices.without(skipped), np.flatnonzero(partly)),
     ):  # fmt: skip
         ends = None if until is None else until[mine]
-        data, owner, of = slices.between(child[mine], low[mine], high[mine], ends)
+        data, owner, of = slices.between(child[mine], low[mine], high[mine], ends, limit)
+        limit -= len(data)
         parts.append((data, mine[owner], of))
     datas, owners, children = zip(*parts, strict=True)
     return pl.concat(datas), np.concatenate(owners), np.concatenate(children)

@@ -162,9 +162,10 @@ class StoredTable:
             return now.none() if kept is None else Slices(tuple(kept.runs), now.empty)
 
     def advance(self, positions: dict[int, int]) -> None:
-        """All before these offsets has been taken, and its dead letters and registrations are written."""
-        with self.lock:
-            self.positions.update(positions)
+        """All before these offsets has been taken, and its dead letters and registrations are written. Called
+        by the thread of :meth:`take`."""
+        # without the lock: the rows were there before, and who has it may be sorting them
+        self.positions = self.positions | positions
 
     def register(self, child: Child) -> None:
         """A child that the catalog lists."""

@@ -47,6 +47,10 @@ def shape_of(spec: StreamSpec) -> Shape:
     return SHAPES[spec.notices]
 
 
+Calculated = Sequence[tuple[TriggerEvent, Outcome | None]]
+"""Events, each with what was calculated for it, if anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Same:
     """What is the same for all events of a group and a type. ``first``: their object as text, up to the
@@ -58,7 +62,7 @@ class Same:
 
 
 def notices(
-    spec: StreamSpec, result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
+    spec: StreamSpec, result: Sequence[ResultColumn], events: Calculated,
     table_name: Callable[[Group], str | None], factor: tuple[int, int], times: tuple[int, int] = (1, 1),
     met: Sequence[bool] | None = None,
 ) -> list[NoticeText]:  # fmt: skip
@@ -67,6 +71,28 @@ def notices(
     ``factor`` converts window times, ``times`` the times in results: both are given in the output table's
     precision. ``met``: whether each event meets NOTIFY's WHERE, if that has constants only (``plan.notify``).
     """
+    events = _told(spec, events, met)
+    results = _one_row_each(result, events, times)
+    if results is None:
+        rows = _result_rows(result, events, times)
+        lines = [(one, text) for place, one in enumerate(events) for text in _results(rows.get(place))]
+        events, results = [one for one, _ in lines], [[text for _, text in lines]]
+    same_of, known = _sames(spec), dict[tuple[int, EventKind], Same]()  # thousands of events, a few groups
+    keys = [(event.group.id, event.kind) for event, _ in events]
+    for key, (event, _) in zip(keys, events, strict=True):
+        if key not in known:
+            known[key] = same_of(event, table_name(event.group))
+    sames = list(map(known.__getitem__, keys))
+    texts = _texts(spec, [event for event, _ in events], sames, results, factor)
+    stream, pause = spec.full_name, spec.notify is not None and spec.notify.pause_on_failure
+    return [
+        NoticeText(stream, same.group, msgspec.Raw(text), same.urls, pause)
+        for same, text in zip(sames, texts, strict=True)
+    ]
+
+
+def _told(spec: StreamSpec, events: Calculated, met: Sequence[bool] | None) -> Calculated:
+    """Those of the events that somebody is told of."""
     told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
     if spec.notify:
         told |= set(spec.notify.events)
@@ -74,26 +100,13 @@ def notices(
     # MAX_DELAY calculates what there is so far: the window is still open
     silent = {"DELAY"} if spec.notify and spec.notify.history else {"DELAY", "HISTORY"}
     over_columns = spec.notify is not None and spec.notify.where is not None and met is None
-    events = [
+    return [
         (event, outcome)
         for place, (event, outcome) in enumerate(events)
         if event.kind in kinds
         and event.cause not in silent
         and (not over_columns if outcome is None else outcome.error is None)
         and (met is None or met[place])
-    ]
-    rows = _result_rows(result, events, times)
-    lines = [(event, text) for place, (event, _) in enumerate(events) for text in _results(rows.get(place))]
-    same_of, known = _sames(spec), dict[tuple[int, EventKind], Same]()  # thousands of events, a few groups
-    for event, _ in lines:
-        if (event.group.id, event.kind) not in known:
-            known[event.group.id, event.kind] = same_of(event, table_name(event.group))
-    sames = [known[event.group.id, event.kind] for event, _ in lines]
-    texts = _texts(spec, [event for event, _ in lines], sames, [text for _, text in lines], factor)
-    stream, pause = spec.full_name, spec.notify is not None and spec.notify.pause_on_failure
-    return [
-        NoticeText(stream, same.group, msgspec.Raw(text), same.urls, pause)
-        for same, text in zip(sames, texts, strict=True)
     ]
 
 
@@ -124,10 +137,10 @@ def _sames(spec: StreamSpec) -> Callable[[TriggerEvent, str | None], Same]:
 
 
 def _texts(
-    spec: StreamSpec, events: Sequence[TriggerEvent], sames: Sequence[Same], results: Sequence[str],
+    spec: StreamSpec, events: Sequence[TriggerEvent], sames: Sequence[Same], results: Sequence[Cells],
     factor: tuple[int, int],
 ) -> list[str]:  # fmt: skip
-    """The object of each event as text. ``results``: the fields of its result."""
+    """The object of each event as text. ``results``: the fields of its result, as columns."""
     type_, shape = type_of(spec.trigger), shape_of(spec)
     called = json_text(shape.types.get(type_.name, type_.name))
     columns: list[Cells] = [
@@ -143,7 +156,26 @@ def _texts(
         ])  # fmt: skip
     if any(event.detail for event in events):
         columns.append([f",{json_text(event.detail)[1:-1]}" if event.detail else "" for event in events])
-    return joined(len(events), [*columns, results, "}"])
+    return joined(len(events), [*columns, *results, "}"])
+
+
+def _one_row_each(
+    result: Sequence[ResultColumn], events: Calculated, times: tuple[int, int]
+) -> list[Cells] | None:
+    """The fields of each event's result as columns, if there is one row for each and no condition: as with
+    thousands of windows. Otherwise None."""
+    outcomes = [outcome for _, outcome in events if outcome is not None]
+    if len(outcomes) != len(events) or not outcomes:
+        return None
+    if any(outcome.error is not None or outcome.count != 1 for outcome in outcomes):
+        return None
+    rows = rows_of(outcomes)
+    return None if NOTIFY in rows.columns else [',"result":', _row_texts(result, rows, times)]
+
+
+def _row_texts(result: Sequence[ResultColumn], rows: pl.DataFrame, times: tuple[int, int]) -> list[str]:
+    columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
+    return json_rows(plain(pl.DataFrame(list(columns))), [column.name for column in result])
 
 
 Rows = Sequence[str | None]
@@ -151,9 +183,8 @@ Rows = Sequence[str | None]
 
 
 def _result_rows(
-    result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
-    times: tuple[int, int],
-) -> dict[int, Rows]:  # fmt: skip
+    result: Sequence[ResultColumn], events: Calculated, times: tuple[int, int]
+) -> dict[int, Rows]:
     """The result rows of each event, by its place in the list; all are written at once."""
     calculated = [
         (place, outcome)
@@ -163,8 +194,7 @@ def _result_rows(
     if not calculated:
         return {}
     rows = rows_of([outcome for _, outcome in calculated])
-    columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
-    texts: Rows = json_rows(plain(pl.DataFrame(list(columns))), [column.name for column in result])
+    texts: Rows = _row_texts(result, rows, times)
     conditional = NOTIFY in rows.columns
     if conditional:
         texts = [text if told else None for text, told in zip(texts, rows[NOTIFY].to_list(), strict=True)]

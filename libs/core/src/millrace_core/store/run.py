@@ -16,6 +16,10 @@ from millrace_core.timeline.precision import HIGHEST, LOWEST
 Children = npt.NDArray[np.int32]
 
 
+class TooManyRows(Exception):
+    """There are more rows than a reader wants to have at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """``data``: the table's columns (the first is the time) by row; ``child``: each row's table; ``epoch``:
@@ -89,18 +93,38 @@ class Run:
 
     def bounds(self, child: Children, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """For each query the positions [start, end) of that child's rows with ``low <= ts <= high``."""
-        starts = np.searchsorted(self.child, child, "left")
-        ends = np.searchsorted(self.child, child, "right")
+        starts, ends = self._rows_of(child)
         first = bisect(self.ts, starts, ends, low, right=False)
         return first, bisect(self.ts, first, ends, high, right=True)
 
-    def between(self, child: Children, low: Ints, high: Ints, until: Ints | None = None) -> tuple[Ints, Ints]:
+    def _rows_of(self, child: Children) -> tuple[Ints, Ints]:
+        """For each query the positions [start, end) of that child's rows."""
+        top = int(self.child[-1]) if len(self) else 0
+        if top + 4 > len(child):
+            return np.searchsorted(self.child, child, "left"), np.searchsorted(self.child, child, "right")
+        # more queries than tables: look for each table once, also for the one before the first (queries for
+        # a table that does not exist have -1) and the one behind the last
+        begins = np.searchsorted(self.child, np.arange(-1, top + 3))
+        place = np.minimum(child, top + 1) + 1
+        return begins[place], begins[place + 1]
+
+    def between(
+        self, child: Children, low: Ints, high: Ints, until: Ints | None = None, most: int = HIGHEST
+    ) -> tuple[Ints, Ints]:
         """Positions of live rows in the queries' ranges, and the query that each belongs to; ``until``: as in
-        :meth:`Slices.between`."""
-        positions, owner = expand(*self.bounds(child, low, high))
+        :meth:`Slices.between`.
+
+        :raises TooManyRows: for more than ``most`` rows, whatever ``until`` leaves out of them.
+        """
+        first, end = self.bounds(child, low, high)
+        if self.live is None and int((end - first).sum()) > most:
+            raise TooManyRows
+        positions, owner = expand(first, end)
         if self.live is not None:
             keep = self.live[positions]
             positions, owner = positions[keep], owner[keep]
+            if len(positions) > most:
+                raise TooManyRows
         if until is not None:
             keep = ~is_behind(self.place[positions], until[owner])
             positions, owner = positions[keep], owner[keep]

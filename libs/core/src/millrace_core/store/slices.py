@@ -11,6 +11,7 @@ import polars as pl
 from millrace_core.store.place import Spans
 from millrace_core.store.run import Children, Run, concat
 from millrace_core.store.search import Ints
+from millrace_core.timeline.precision import HIGHEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,20 @@ class Slices:
         return total
 
     def between(
-        self, child: Children, low: Ints, high: Ints, until: Ints | None = None
+        self, child: Children, low: Ints, high: Ints, until: Ints | None = None, most: int = HIGHEST
     ) -> tuple[pl.DataFrame, Ints, Children]:
         """Rows of the queries' ranges (child, inclusive times) ordered by (query, ts), with each row's query
         and child. ``until``: leaves out rows that were last written after these places, in the same
-        partition."""
-        parts = [(run, *run.between(child, low, high, until)) for run in self._reaching(low, high)]
-        parts = [part for part in parts if len(part[1])]
+        partition.
+
+        :raises TooManyRows: for more than ``most`` rows; those that ``until`` leaves out of a run may count.
+        """
+        parts = []
+        for run in self._reaching(low, high):
+            positions, owner = run.between(child, low, high, until, most)
+            most -= len(positions)
+            if len(positions):
+                parts.append((run, positions, owner))
         if not parts:
             return self.empty, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
         data = pl.concat([run.rows(positions) for run, positions, _ in parts])
