@@ -102,9 +102,9 @@ class Run:
         top = int(self.child[-1]) if len(self) else 0
         if top + 4 > len(child):
             return np.searchsorted(self.child, child, "left"), np.searchsorted(self.child, child, "right")
-        # more queries than tables: look for each table once, also for the one before the first (queries for
-        # a table that does not exist have -1) and the one behind the last
-        begins = np.searchsorted(self.child, np.arange(-1, top + 3))
+        # more queries than tables: look for each table once (of the same type, or all tables are copied), also
+        # for the one before the first (queries for a table that does not exist have -1) and behind the last
+        begins = np.searchsorted(self.child, np.arange(-1, top + 3, dtype=self.child.dtype))
         place = np.minimum(child, top + 1) + 1
         return begins[place], begins[place + 1]
 
