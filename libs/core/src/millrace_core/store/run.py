@@ -102,8 +102,8 @@ class Run:
         top = int(self.child[-1]) if len(self) else 0
         if top + 4 > len(child):
             return np.searchsorted(self.child, child, "left"), np.searchsorted(self.child, child, "right")
-        # more queries than tables: look for each table once (of the same type, or all tables are copied), also
-        # for the one before the first (queries for a table that does not exist have -1) and behind the last
+        # more queries than tables: look for each table once, in its own type (else all of them are copied).
+        # A table that does not exist is -1 in a query; one may also lie behind the last of the run
         begins = np.searchsorted(self.child, np.arange(-1, top + 3, dtype=self.child.dtype))
         place = np.minimum(child, top + 1) + 1
         return begins[place], begins[place + 1]
