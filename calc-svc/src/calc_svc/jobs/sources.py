@@ -309,12 +309,12 @@ def _own_slices(
     partition: Sequence[str], low: Ints, high: Ints, limit: int,
 ) -> tuple[pl.DataFrame, Children, Ints]:  # fmt: skip
     child, trigger = _members_of_all(source, stored, moments, partition, limit)
-    data, owner, of = _between(source, view, moments, child, (low, high), trigger, limit)
-    until = _until(source, moments, trigger)
+    low, high, until = low[trigger], high[trigger], _until(source, moments, trigger)
+    data, owner, of = _between(source, view, moments, child, (low, high, until), trigger, limit)
     again = np.flatnonzero(np.array([moment.rewritten for moment in moments], dtype=bool)[trigger])
     if source.kind == "trows" and isinstance(stored, StoredTable) and len(again):
         more, asked, of_more = stored.superseded().between(
-            child[again], low[trigger][again], high[trigger][again], None if until is None else until[again]
+            child[again], low[again], high[again], None if until is None else until[again]
         )
         if len(more):
             data = pl.concat([data, more])
@@ -344,12 +344,11 @@ def _members_of_all(
 
 
 def _between(
-    source: SourceUse, view: View, moments: Sequence[Moment], child: Children, span: tuple[Ints, Ints],
-    trigger: Ints, limit: int,
+    source: SourceUse, view: View, moments: Sequence[Moment], child: Children,
+    bounds: tuple[Ints, Ints, Ints | None], trigger: Ints, limit: int,
 ) -> tuple[pl.DataFrame, Ints, Children]:  # fmt: skip
-    """As :meth:`Slices.between`, of these tables, each for its trigger (``span`` has the triggers' times)."""
-    low, high = (times[trigger] for times in span)
-    until = _until(source, moments, trigger)
+    """As :meth:`Slices.between`, of these tables, each for its trigger; ``bounds``: low, high and until."""
+    low, high, until = bounds
     skipped = next((moment.skipped for moment in moments if moment.skipped), ())
     if source.kind != "trows" or not skipped:
         return view.slices.between(child, low, high, until, limit)

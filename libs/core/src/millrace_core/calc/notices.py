@@ -169,8 +169,9 @@ def _one_row_each(
         return None
     if any(outcome.error is not None or outcome.count != 1 for outcome in outcomes):
         return None
-    rows = rows_of(outcomes)
-    return None if NOTIFY in rows.columns else [',"result":', _row_texts(result, rows, times)]
+    if NOTIFY in outcomes[0].found.columns:  # as in all of them: one plan gave them
+        return None
+    return [',"result":', _row_texts(result, rows_of(outcomes), times)]
 
 
 def _row_texts(result: Sequence[ResultColumn], rows: pl.DataFrame, times: tuple[int, int]) -> list[str]:
