@@ -9,7 +9,8 @@ from bench.peers.jobs import Job
 from millrace.stack import Stack
 
 PARTITIONS = 4
-"""Of every topic: as many as Millrace gives a super table."""
+"""Of each topic of the others. Millrace gives a super table one; Flink's tasks need one each, and it has the
+same latency with two as with four."""
 CORES = 2
 """What each peer may use: as many tasks as Millrace's two Spark drivers have by default …"""
 HEAP = "2g"

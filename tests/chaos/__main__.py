@@ -59,11 +59,16 @@ def table(outcomes: Sequence[dict[str, Any]]) -> list[str]:
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
+SPREAD = {"MILLRACE_SLOTS": "4", "MILLRACE_WAL_PARTITIONS": "4"}
+"""Unless set otherwise: more parts than by default, which fail and come back at different moments."""
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[Stack]:
     """A fresh stack on free ports, supervised; its data goes with it."""
     shutil.rmtree(folder, ignore_errors=True)
     jars = Path(os.environ.get("MILLRACE_JARS_DIR", project_root() / ".jars"))
+    os.environ.update(SPREAD | os.environ)
     stack = Stack(StackSettings.on_free_ports(folder, jars), say)
     try:
         stack.up()

@@ -28,7 +28,13 @@ class GatewaySettings(ServiceSettings):
         description="Port for IoTDB's RPC (IoTDB's own is 6667), which its Python sessions, JDBC and command "
         "line use. 0: none. Requires the package apache-iotdb (`api-gateway[iotdb]`).",
     )
-    wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
+    wal_partitions: int = Field(
+        1,
+        ge=1,
+        le=256,
+        description="Partitions of a new super table's WAL topic; a table keeps its number. Several let "
+        "brokers share a table, but rows that are written together then take several requests.",
+    )
     root_password: SecretStr = Field(
         SecretStr("taosdata"), description="Password that the user root is given at the very first start."
     )

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from calc_svc.loops import consumer, flusher, patience
 from calc_svc.loops.consumer import WalConsumer
 from calc_svc.loops.flusher import Flusher
+from calc_svc.store import gathering
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.delta import DeltaRows
 from calc_svc.store.tables import TableStore
@@ -228,8 +229,8 @@ def test_what_is_committed_is_done(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         for module, name in (
-            (consumer, "POLL"), (consumer, "REST"), (consumer, "GATHER"), (consumer, "LIST_EVERY"),
-            (patience, "PAUSE"),
+            (consumer, "POLL"), (consumer, "REST"), (consumer, "LIST_EVERY"),
+            (gathering, "LEAST"), (gathering, "MOST"), (patience, "PAUSE"),
             (flusher, "TICK"), (flusher, "IDLE_SHARE"), (flusher, "AGE"), (flusher, "AGE_OF_FEW"),
         ):  # fmt: skip
             patch.setattr(module, name, 0)

@@ -36,7 +36,7 @@ def test_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.calc_url == "http://127.0.0.1:7051"
     assert settings.gateway_url == "http://gateway:6041"
     assert settings.log_level == "DEBUG"
-    assert settings.slots == 4
+    assert settings.slots == 2
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from calc_svc import metrics
 from calc_svc.loops.patience import append_apart, patiently
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.delta import DamagedTable
+from calc_svc.store.gathering import Gathering
 from calc_svc.store.messages import NONE, Messages, by_topic
 from calc_svc.store.orphans import Orphans, buried, ends_of, unknown
 from calc_svc.store.replayed import replayed
@@ -33,9 +34,6 @@ POLL, REST = 0.25, 1.0
 """Seconds that a step waits for records: while tables wait for their topics, and otherwise."""
 AGAIN = 30.0  # seconds that it may take to read a stretch of a topic again
 BATCH = 20_000
-GATHER, ENOUGH = 0.02, 1_000
-"""After a step that read fewer than ENOUGH records, the next one waits GATHER seconds for more, unless
-somebody waits for what is to be read: a step costs a millisecond, however few rows it takes."""
 
 
 class WalConsumer:
@@ -55,6 +53,7 @@ class WalConsumer:
         self._orphans = Orphans(log, catalog.buried)
         self._held: dict[str, Messages] = {}
         self._gaps = GapWatch(log, "calc-svc", found=metrics.count_lost)
+        self._gathering = Gathering()
         self._told_by: dict[str, int] = {}
         """Topics of tables that wait for a definition -> the catalog offset by which it must have come."""
         self._marks: Positions = {}
@@ -84,9 +83,12 @@ class WalConsumer:
         self._open_pending()
 
     def step(self) -> None:
-        """Take in what is there; if there is nothing, wait a moment for what comes."""
-        if 0 < self._step() < ENOUGH:
-            self._store.gather(GATHER)
+        """Take in what is there; if there is nothing, wait a moment for what comes. Then gather more, unless
+        somebody waits for what is to be read."""
+        began = time.monotonic()
+        read = self._step()
+        if seconds := self._gathering.after(read, time.monotonic() - began):
+            self._store.gather(seconds)
 
     def end(self) -> None:
         if self.stopping.is_set() and self._reader is not None:
@@ -262,11 +264,7 @@ class WalConsumer:
             topic = topics.wal_topic(*name)
             if topic not in there:
                 continue
-            if table.virtual:
-                self._open_virtual(table, topic)
-                del self._pending[name]
-                continue
-            self._open(table, topic)
+            (self._open_virtual if table.virtual else self._open)(table, topic)
             del self._pending[name]
         self._store.moved()
 

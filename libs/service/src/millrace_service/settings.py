@@ -161,7 +161,7 @@ class ServiceSettings(Addresses):
         description="Networks that addresses of NOTIFY may be in; when empty, any.",
     )
     slots: int = Field(
-        default=4,
+        default=2,
         ge=1,
         le=4096,
         description="Number of slots, into which the trigger's work is divided; at most so many cores share "
