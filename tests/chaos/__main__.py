@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.stage import let_go
+from bench.stage import environment, let_go
 from tests.chaos.disturb import supervised
 from tests.chaos.round import Outcome, Round
 from tests.chaos.schedule import VICTIMS
@@ -68,12 +68,12 @@ def running(folder: Path) -> Iterator[Stack]:
     """A fresh stack on free ports, supervised; its data goes with it."""
     shutil.rmtree(folder, ignore_errors=True)
     jars = Path(os.environ.get("MILLRACE_JARS_DIR", project_root() / ".jars"))
-    os.environ.update(SPREAD | os.environ)
     stack = Stack(StackSettings.on_free_ports(folder, jars), say)
     try:
-        stack.up()
-        with supervised(stack, say):
-            yield stack
+        with environment(SPREAD | os.environ):
+            stack.up()
+            with supervised(stack, say):
+                yield stack
     finally:
         for part in NAMES:  # what is held could not end
             if held := processes.running(stack.place, part):

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ..chaos.__main__ import SPREAD, main
+from ..chaos.__main__ import main
 
 SEED = os.environ.get("MILLRACE_CHAOS_SEED", "17")
 
 
 @pytest.mark.stack
-def test_kills_and_pauses_lose_nothing(jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_and_pauses_lose_nothing(jars: Path, tmp_path: Path) -> None:
     """On a stack of its own: what it wounds no other test meets."""
-    for name, value in SPREAD.items():
-        monkeypatch.setenv(name, value)
     given = ["--seeds", SEED, "--minutes", "0.4", "--folder", str(tmp_path)]
     code = main(given)
     reports = [file.read_text() for file in tmp_path.glob("seed-*/report.txt")]

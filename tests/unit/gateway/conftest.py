@@ -148,7 +148,7 @@ class Rig:
 def settings(**changes: Any) -> GatewaySettings:
     fixed = {
         "accept_seconds": 5, "apply_seconds": 5, "service_token": TOKEN, "notify_allow": "127.0.0.0/8",
-        "wal_partitions": 4,
+        "slots": 4, "wal_partitions": 4,
     }  # fmt: skip
     return GatewaySettings(**{**fixed, **changes})
 
