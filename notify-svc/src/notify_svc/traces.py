@@ -45,5 +45,5 @@ def traced_in(stretches: Sequence[Stretch], tracing: Tracing) -> Traces:
     return {
         (some.partition, some.offsets[place]): TracedNotices(tracing, parent, some.written(place), now)
         for some in stretches
-        for place, parent in some.traceparents().items()
+        for place, parent in some.traceparents.items()
     }

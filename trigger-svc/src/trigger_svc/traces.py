@@ -108,7 +108,7 @@ class RowTraces:
         return TracedRows(self._tracing, rows, read) if rows else None
 
     def _rows(self, some: Stretch) -> Iterator[TracedRow]:
-        given = some.traceparents()
+        given = some.traceparents
         # rows on their way to their group were already sampled when they were first read
         parents = given if some.topic == REGROUP.name else self._tracing.sampler.parents(len(some), given)
         for place, parent in sorted(parents.items()):

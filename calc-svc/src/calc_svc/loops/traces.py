@@ -114,7 +114,7 @@ class EventTraces:
         now = time.time_ns()
         self._came = {}
         for some in stretches:
-            for place, parent in some.traceparents().items():
+            for place, parent in some.traceparents.items():
                 read = self._tracing.record("event.read", parent, some.written(place), now)
                 if read:
                     self._came[some.partition, some.offsets[place]] = read, now

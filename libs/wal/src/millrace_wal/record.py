@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType, TracebackType
@@ -41,30 +41,23 @@ class Record(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Consecutive messages of one partition as they were read, in columns: making an object for each message
-    costs more than reading it. ``offsets``: a range if there are no holes. ``times``: returns the timestamps
-    of the messages [first, end), computed only where they are wanted; ``traceparents``: likewise, place ->
-    header of the messages that have one."""
+    costs more than reading it. ``offsets``: a range if there are no holes. ``timestamps``: ms since the
+    epoch. ``traceparents``: place -> header of the messages that have one."""
 
     topic: str
     partition: int
     offsets: Sequence[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    times: Callable[[int, int], Sequence[int]]
-    traceparents: Callable[[], Mapping[int, str]] = dict
+    timestamps: Sequence[int]
+    traceparents: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
 
-    @property
-    def timestamps(self) -> Sequence[int]:
-        """The timestamps of all messages, ms since the epoch."""
-        return self.times(0, len(self))
-
     def written(self, place: int) -> int:
         """When the message at a place was written, ns since the epoch."""
-        (at,) = self.times(place, place + 1)
-        return at * 1_000_000
+        return self.timestamps[place] * 1_000_000
 
     @property
     def end(self) -> int:
@@ -73,10 +66,10 @@ class Stretch:
 
     def record(self, place: int) -> Record:
         """The message at a place."""
-        (at,) = self.times(place, place + 1)
         return Record(
-            self.topic, self.partition, self.offsets[place], at, self.keys[place], self.values[place]
-        )
+            self.topic, self.partition, self.offsets[place], self.timestamps[place],
+            self.keys[place], self.values[place],
+        )  # fmt: skip
 
     def records(self) -> list[Record]:
         """All messages, as records."""
@@ -85,11 +78,11 @@ class Stretch:
 
     def part(self, first: int, end: int) -> Stretch:
         """The messages at the places [first, end)."""
-        part, times, traceparents = slice(first, end), self.times, self.traceparents
+        part = slice(first, end)
         return Stretch(
             self.topic, self.partition, self.offsets[part], self.keys[part], self.values[part],
-            lambda begin, to: times(first + begin, first + to),
-            lambda: {at - first: one for at, one in traceparents().items() if first <= at < end},
+            self.timestamps[part],
+            {at - first: one for at, one in self.traceparents.items() if first <= at < end},
         )  # fmt: skip
 
 
@@ -109,12 +102,8 @@ def stretches_of(
         stamps = [one.timestamp for one in mine]
         places = ((topic, partition, offset) for offset in offsets)
         traced = {at: traceparents[place] for at, place in enumerate(places) if place in traceparents}
-        found.append(Stretch(topic, partition, offsets, keys, values, _cells(stamps), traced.copy))
+        found.append(Stretch(topic, partition, offsets, keys, values, stamps, traced))
     return found
-
-
-def _cells(stamps: Sequence[int]) -> Callable[[int, int], Sequence[int]]:
-    return lambda first, end: stamps[first:end]
 
 
 class Closing:

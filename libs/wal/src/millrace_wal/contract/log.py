@@ -65,7 +65,7 @@ def _stretches(reader: Reader | GroupReader, count: int, within: float = 15) -> 
 
 def traced(stretches: list[Stretch]) -> dict[int, str]:
     """Offset -> header, for the messages that have one."""
-    return {some.offsets[at]: one for some in stretches for at, one in some.traceparents().items()}
+    return {some.offsets[at]: one for some in stretches for at, one in some.traceparents.items()}
 
 
 def _took(reader: Reader, found: list[Record], count: int) -> bool:

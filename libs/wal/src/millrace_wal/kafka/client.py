@@ -9,17 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Given
 
+from millrace_wal.kafka.columns import FEW, Columns
 from millrace_wal.kafka.errors import MISSING, MOVING, REBALANCED, is_fatal
 from millrace_wal.kafka.gathering import MOST, WAIT, Gathering
-from millrace_wal.record import TRACEPARENT, Positions, Stretch
+from millrace_wal.record import Positions, Stretch
 
 _CLOSED_IN_TIME = 10.0
 """Seconds that the end of a client may take."""
@@ -38,33 +36,10 @@ _PASSING = MISSING | MOVING | REBALANCED | {
 that elsewhere), the group is changing."""
 
 
-def _times(messages: list[Any], first: int, end: int) -> list[int]:
-    return list(map(itemgetter(1), map(Given.timestamp, messages[first:end])))
-
-
-def _traceparents(messages: list[Any]) -> dict[int, str]:
-    return {
-        at: value.decode("ascii", "replace")
-        for at, headers in enumerate(map(Given.headers, messages))
-        for name, value in headers or ()
-        if name == TRACEPARENT and value is not None
-    }
-
-
 def _mean_bytes(found: list[Stretch]) -> float:
     """How long some of the messages are, on average."""
     values = [value for some in found for value in some.values[: 1 + _LOOKED_AT // len(found)]]
     return sum(len(value or b"") for value in values) / len(values)
-
-
-def _written(messages: list[Any]) -> dict[str, list[int]]:
-    """By topic, when the records among these messages were written. A batch of more than MOST is as good as
-    one of little more: looking at each message would take too long."""
-    found: dict[str, list[int]] = {}
-    for one in messages[: MOST + 1]:
-        if one.error() is None:
-            found.setdefault(one.topic(), []).append(one.timestamp()[1])
-    return found
 
 
 class Client:
@@ -89,11 +64,11 @@ class Client:
         # consume() waits for all it was asked for; so ask for one message in time, then for those there
         until = time.monotonic() + timeout
         while True:
-            messages = self._consume(1, max(until - time.monotonic(), 0))
-            if messages and limit > 1:
-                messages += self._consume(limit - 1, 0)
-                self._gather(messages, limit)
-            found = [some for part in self._without_events(messages) for some in self._in_columns(part)]
+            columns = Columns()
+            if self._take(columns, 1, max(until - time.monotonic(), 0)) and limit > 1:
+                left = limit - 1 - self._take(columns, limit - 1, 0)
+                self._gather(columns, left)
+            found = columns.stretches()
             if found:
                 self._mean = _mean_bytes(found)
             if self._failure is not None and not found:
@@ -102,18 +77,39 @@ class Client:
             if found or time.monotonic() >= until:
                 return found
 
-    def _gather(self, messages: list[Any], limit: int) -> None:
-        """Wait for the rest of a burst, if these messages are its beginning."""
+    def _take(self, columns: Columns, count: int, timeout: float) -> int:
+        """Take messages in; returns how many were taken. The first is waited for."""
+        taken = 0
+        while taken < count and self._failure is None:
+            asked = min(count - taken, FEW)
+            few = self._take_few(columns, asked, 0 if taken else timeout)
+            taken += few
+            if few < asked:
+                break
+        return taken
+
+    def _take_few(self, columns: Columns, count: int, timeout: float) -> int:
+        """As :meth:`_take`. When it returns the messages are gone, and the next ones take their memory, which
+        the processor's cache still has."""
+        messages = self._consume(count, timeout)
+        for part in self._without_events(messages):
+            for reached in columns.add(part):
+                self._reached(*reached)
+        return len(messages)
+
+    def _gather(self, columns: Columns, limit: int) -> None:
+        """Wait for the rest of a burst, if these messages are its beginning: at most so many more."""
         gathering, until = self._gathering, time.monotonic() + WAIT
         if gathering is None:
             return
-        while batch := _written(messages):
-            missing = min(gathering.missing(batch), limit - len(messages))
+        # a batch of more than MOST is as good as one of little more
+        while batch := columns.written(MOST + 1):
+            missing = min(gathering.missing(batch), limit)
             left = until - time.monotonic()
             if missing <= 0 or left < _SHORTEST_WAIT or self._failure is not None:
                 gathering.took(batch)
                 return
-            messages += self._consume(missing, left)
+            limit -= self._take(columns, missing, left)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -149,29 +145,6 @@ class Client:
     def _reached(self, topic: str, partition: int, offset: int) -> None:
         self.moved.add(topic)
         self.positions.setdefault(topic, {})[partition] = offset
-
-    def _in_columns(self, messages: list[Any]) -> Iterator[Stretch]:
-        """The messages, partition by partition as they come. The cells are read by C alone: a poll may return
-        thousands of messages of one row each."""
-        for partition, same in groupby(messages, Given.partition):
-            mine = list(same)
-            topics = list(map(Given.topic, mine))
-            if topics.count(topics[0]) == len(topics):
-                yield self._stretch(topics[0], partition, mine)
-            else:  # partitions of several topics, with the same number
-                for topic, some in groupby(mine, Given.topic):
-                    yield self._stretch(topic, partition, list(some))
-
-    def _stretch(self, topic: str, partition: int, messages: list[Any]) -> Stretch:
-        first, last = messages[0].offset(), messages[-1].offset()
-        self._reached(topic, partition, last + 1)
-        without_holes = last - first + 1 == len(messages)
-        offsets = range(first, last + 1) if without_holes else list(map(Given.offset, messages))
-        keys, values = list(map(Given.key, messages)), list(map(Given.value, messages))
-        return Stretch(
-            topic, partition, offsets, keys, values,
-            partial(_times, messages), partial(_traceparents, messages),
-        )  # fmt: skip
 
     def follow(self, why: str) -> None:
         """Drop this client and go on with a new one. The old one is not closed: closing a client

@@ -27,9 +27,9 @@ MANY_KEYS = 64
 
 def distinct(names: Sequence[Name]) -> tuple[list[Name], Ints]:
     """The distinct names, in the order of their first occurrence, and for each name its place among these."""
-    places: dict[Name, int] = {}
-    place = [places.setdefault(name, len(places)) for name in names]
-    return list(places), np.array(place, dtype=np.int64)
+    found = list(dict.fromkeys(names))
+    places = {name: place for place, name in enumerate(found)}
+    return found, np.fromiter(map(places.__getitem__, names), dtype=np.int64, count=len(names))
 
 
 def of_each(names: Sequence[Cell], places: Ints) -> list[Cell]:
