@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.wire.operations import Delete, Drop, Register, encode_operation
+from millrace_core.wire.operations import (
+    Altered,
+    Delete,
+    Drop,
+    Register,
+    encode_operation,
+    operation_in,
+    versions_needed,
+)
 from millrace_core.wire.rows.decoded import Bad
 from millrace_core.wire.rows.decoder import RowDecoder, encode_rows
 
@@ -121,9 +129,11 @@ LINES = [b"", b" ", b' {"ts":1}', b'{"ts":2}\n', b'{"ts":3}\n{"ts":4}', b'{\n"ts
 
 
 @given(
-    st.lists(st.sampled_from([value for value, _ in BAD] + LINES + [b'{"ts":5}', b'[{"ts":6}]']), max_size=8)
+    st.lists(
+        st.sampled_from([None, *(value for value, _ in BAD), *LINES, b'{"ts":5}', b'[{"ts":6}]']), max_size=8
+    )
 )
-def test_batches_are_invisible(values: list[bytes]) -> None:
+def test_batches_are_invisible(values: list[bytes | None]) -> None:
     decoder = RowDecoder(TABLE)
     whole = decoder.decode(values)
     single = [decoder.decode([value]) for value in values]
@@ -140,6 +150,16 @@ def test_an_unsigned_number_beyond_64_bits_is_bad() -> None:
     assert decoded.message.tolist() == [0, 2]
     [bad] = decoded.bad
     assert bad.index == 1 and bad.error.message == f"total: a value is greater than {2**64 - 1}"
+
+
+VALUES: list[bytes | None] = [None, b"", b'{"ts":1}', b"\x00", encode_operation(Drop())]
+
+
+@given(st.lists(st.sampled_from([*VALUES, *(encode_operation(Altered(i)) for i in (2, 3))]), max_size=6))
+def test_versions_are_found_among_all_values(values: list[bytes | None]) -> None:
+    operations = [(place, operation_in(value)) for place, value in enumerate(values)]
+    expected = [(place, one.version) for place, one in operations if isinstance(one, Altered)]
+    assert versions_needed(values) == expected
 
 
 def test_operations_keep_their_place() -> None:

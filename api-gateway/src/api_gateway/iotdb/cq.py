@@ -29,8 +29,8 @@ from millrace_core.timeline.continuous import Run, first, span
 from millrace_core.timeline.precision import milliseconds
 from millrace_service import instant
 
-WAIT = 0.2
-"""The most seconds between two looks at which query is due."""
+WAIT, REST = 0.2, 1.0
+"""The most seconds between two looks at which query is due: while there are queries, and otherwise."""
 
 
 def create_cq(context: Context, session: Session, statement: s.CreateCq) -> Done:
@@ -146,7 +146,7 @@ class CqRunner:
         run = continuous.take(now)
         if run is None:
             due = continuous.next_at()
-            self.stopping.wait(WAIT if due is None else min(max((due - now) / 1e9, 0.001), WAIT))
+            self.stopping.wait(REST if due is None else min(max((due - now) / 1e9, 0.001), WAIT))
             return
         begin = time.monotonic_ns()
         try:

@@ -49,7 +49,7 @@ from millrace_core.wire.recalc import Handover, Request
 from millrace_service import behind, passed_over
 from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record, up_to
 
-POLL = 0.5
+POLL, REST = 0.5, 1.0  # seconds that a step waits for requests: while some are pending, and otherwise
 TAKE = 2_000  # requests per round: those of a stream are answered together, adjoining ranges as one
 GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
 REPORT_SECONDS = 1.0
@@ -103,7 +103,7 @@ class RecalcLoop:
         reader = self._reader
         assert reader is not None, "begin comes first"
         waiting = sum(len(one.batch.requests) for one in self._pending)
-        records = reader.poll(POLL, TAKE if waiting < MOST else 0)
+        records = reader.poll(POLL if self._pending else REST, TAKE if waiting < MOST else 0)
         if records:
             records += reader.poll(GATHER_SECONDS, TAKE)
             # what comes again has not been committed, whatever was remembered

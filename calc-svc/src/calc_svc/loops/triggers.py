@@ -29,7 +29,9 @@ from millrace_core.wire import counters, topics
 from millrace_service import OFF, Tracing, behind, passed_over
 from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Record
 
-POLL = 0.5
+POLL, REST = 0.5, 1.0
+"""Seconds that a step waits for triggers: while some are held, or are calculated beside the rounds, and
+otherwise."""
 TAKE = 5_000  # messages per round
 ROUND_BYTES = 8 << 20
 """How long a round's messages may be together, some 80,000 events: no more have their results in memory, and
@@ -94,7 +96,7 @@ class TriggerLoop:
         reader = self._reader
         assert reader is not None, "begin comes first"
         if not self._later:
-            self._later, self._polled = self._poll(reader, 0 if self._holding.due else POLL), time.monotonic()
+            self._later, self._polled = self._poll(reader, self._patience()), time.monotonic()
         elif time.monotonic() - self._polled > MEMBER_SECONDS:
             reader.poll(0, limit=0)
             self._polled = time.monotonic()
@@ -114,6 +116,12 @@ class TriggerLoop:
         self._take(records, reader)
         self._done = self._taken(reader)
         self._read_again()
+
+    def _patience(self) -> float:
+        """Seconds to wait for triggers."""
+        if self._holding.due:
+            return 0
+        return POLL if self._holding.holds or self._calculating.aside else REST
 
     def _poll(self, reader: GroupReader, timeout: float) -> list[Record]:
         if not self._traces.on:

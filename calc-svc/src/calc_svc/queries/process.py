@@ -29,7 +29,7 @@ from millrace_service import instant
 
 TICK = 0.05
 """Seconds between two looks at whether a query is over."""
-LOOK = 0.2
+LOOK = 0.5
 """Seconds between two looks at whether the process has ended."""
 TRIES = 3
 """How often a query is begun if its process keeps ending, other than from a lack of memory."""

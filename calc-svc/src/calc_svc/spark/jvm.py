@@ -23,7 +23,7 @@ from millrace_spark import require_spark
 
 JVM_OUT_OF_MEMORY = 3
 """The exit code of a JVM that has run out of memory (Java's own, with -XX:+ExitOnOutOfMemoryError)."""
-LOOK = 0.2
+LOOK = 0.5
 """Seconds between two looks whether it has ended; Popen.wait looks twenty times a second."""
 
 

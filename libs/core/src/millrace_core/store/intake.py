@@ -51,7 +51,7 @@ class Intake:
     def decode(self, values: Sequence[bytes | None], places: Ints) -> Decoded:
         """What messages hold; ``places``: where each stands in the log (:func:`nowhere`: in none). This takes
         longest, and reads nothing that changes."""
-        return self._decoder.decode([value or b"" for value in values], *partition_and_offset(places))
+        return self._decoder.decode(values, *partition_and_offset(places))
 
     def apply(self, keys: Sequence[bytes | None], decoded: Decoded, places: Ints) -> Taken:
         """Apply messages with these keys in order. A bad message is reported and changes nothing."""
@@ -111,7 +111,7 @@ class Intake:
             members = {key: known[self._name(key)] for key in set(keys)}
         except (WireError, KeyError):
             return None
-        return np.fromiter((members[key] for key in keys), dtype=np.int32, count=len(keys))
+        return np.fromiter(map(members.__getitem__, keys), dtype=np.int32, count=len(keys))
 
     def _operate(
         self, index: int, name: str, operation: Operation, version: int, taken: Taken,

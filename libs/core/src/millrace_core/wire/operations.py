@@ -4,6 +4,7 @@ rows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import msgspec
 
@@ -70,6 +71,11 @@ def operation_in(value: bytes | None) -> Operation | None:
 def versions_needed(values: Sequence[bytes | None]) -> list[tuple[int, int]]:
     """The WAL values that ask for a version of their table (:class:`Altered`): the place of each, and which
     version."""
+    try:
+        if OPERATION_MARK not in bytes(map(itemgetter(0), values)):  # type: ignore[arg-type]
+            return []
+    except (TypeError, IndexError):
+        pass  # a value is null or empty
     marked = [place for place, value in enumerate(values) if value and not value[0]]
     found = ((place, operation_in(values[place])) for place in marked)
     return [(place, operation.version) for place, operation in found if isinstance(operation, Altered)]

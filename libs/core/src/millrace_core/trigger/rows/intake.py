@@ -210,8 +210,7 @@ def read(
 
     Signals that read tags or the name of the row's table wait for :meth:`TableRows.describe`.
     """
-    values = [value if value is not None else b"" for value in messages.value]
-    decoded = _decoder(table).decode(values, messages.partition, messages.offset)
+    decoded = _decoder(table).decode(messages.value, messages.partition, messages.offset)
     absent = _named_as(words or table, table, decoded.absent)
     if words is not None and words != table:
         # a column that was dropped since is not in the frame: a signal that reads it has no value

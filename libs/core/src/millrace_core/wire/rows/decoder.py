@@ -36,10 +36,13 @@ class RowDecoder:
         self.table = table
         self._json, self._arrow = JsonRows(table), ArrowRows(table)
 
-    def decode(self, values: Sequence[bytes]) -> Decoded:
-        """Decode messages (each a WAL value). Bad ones are left out and reported; the others all count."""
-        plain = self._json.one_row_each(values) if values and values[0][:1] == b"{" else None
-        return check_cells(self._by_encoding(values) if plain is None else plain, self.table.columns)
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode messages (each a WAL value; a null one is as bad as an empty one). Bad ones are left out and
+        reported; the others all count."""
+        found = self._json.one_row_each(values) if values and (values[0] or b"")[:1] == b"{" else None
+        if found is None:
+            found = self._by_encoding([value or b"" for value in values])
+        return check_cells(found, self.table.columns)
 
     def _by_encoding(self, values: Sequence[bytes]) -> Decoded:
         objects: list[int] = []

@@ -79,15 +79,18 @@ class JsonRows:
             shape: msgspec.json.Decoder(shape) for shape in (row, columns, tagged, self._list)
         }
 
-    def one_row_each(self, values: Sequence[bytes]) -> Decoded | None:
-        """What messages hold if each is a single row on a single line; None if one is not, or is bad.
+    def one_row_each(self, values: Sequence[bytes | None]) -> Decoded | None:
+        """What messages hold if each is a single row on a single line; None if one is not, or is bad or null.
 
         Producers mostly send such messages, and they cost most per row: so nothing is done here for each
         message.
         """
+        try:
+            joined = b"\n".join(values)  # type: ignore[arg-type]  # a null one is what the error is about
+        except TypeError:
+            return None
         if self._rewrites:
-            values = [caret_keys(value) if value[:1] == b"{" else value for value in values]
-        joined = b"\n".join(values)
+            joined = b"\n".join(caret_keys(line) for line in joined.split(b"\n"))
         breaks = len(values) - 1
         if joined[:1] != b"{" or joined.count(b"\n{") != breaks or joined.count(b"\n") != breaks:
             return None

@@ -32,7 +32,7 @@ class TableDecoder:
         self.revisions = revisions(table)
         self._decoders = [RowDecoder(revision) for revision in self.revisions]
 
-    def decode(self, values: Sequence[bytes], partition: Ints, offset: Ints) -> Decoded:
+    def decode(self, values: Sequence[bytes | None], partition: Ints, offset: Ints) -> Decoded:
         """Decode messages; ``partition`` and ``offset``: where in the topic each lies."""
         newest = len(self.revisions) - 1
         of = revision_of(self.table, partition, offset) if newest else np.zeros(0, dtype=np.int64)
@@ -40,7 +40,7 @@ class TableDecoder:
             return self._decoders[newest].decode(values)
         return together([self._part(values, np.flatnonzero(of == i), i) for i in np.unique(of).tolist()])
 
-    def _part(self, values: Sequence[bytes], places: Ints, revision: int) -> Decoded:
+    def _part(self, values: Sequence[bytes | None], places: Ints, revision: int) -> Decoded:
         """What the messages at these places hold, numbered as all of ``values`` are."""
         found = self._decoders[revision].decode([values[place] for place in places.tolist()])
         old, new = self.revisions[revision].columns, self.table.columns
