@@ -147,11 +147,6 @@ class Holding:
         return told
 
     @property
-    def holds(self) -> bool:
-        """Whether any triggers are held."""
-        return bool(self._marks)
-
-    @property
     def due(self) -> list[StreamPartition]:
         """The parts that can go on (or were dropped) and have not calculated what they left."""
         return [part for part in self._marks if not self._waits(part[0]) and self._is_there(part)]

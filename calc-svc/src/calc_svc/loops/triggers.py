@@ -121,7 +121,7 @@ class TriggerLoop:
         """Seconds to wait for triggers."""
         if self._holding.due:
             return 0
-        return POLL if self._holding.holds or self._calculating.aside else REST
+        return POLL if self._holding.streams or self._calculating.aside else REST
 
     def _poll(self, reader: GroupReader, timeout: float) -> list[Record]:
         if not self._traces.on:

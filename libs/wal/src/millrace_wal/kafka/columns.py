@@ -26,9 +26,6 @@ class Columns:
     def __init__(self) -> None:
         self._parts: list[_Part] = []
 
-    def __len__(self) -> int:
-        return sum(len(part.values) for part in self._parts)
-
     def add(self, messages: list[Any]) -> list[tuple[str, int, int]]:
         """Take in messages without errors; returns topic, partition and the offset after the last of each
         part. The cells are read by C alone: a poll may return thousands of messages of one row each."""
@@ -76,7 +73,7 @@ class _Part:
 
     topic: str
     partition: int
-    offsets: Sequence[int] = ()
+    offsets: range | list[int] = range(0)
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
@@ -87,12 +84,16 @@ class _Part:
         first: int = messages[0].offset()
         end: int = messages[-1].offset() + 1
         before = self.offsets
-        if end - first == len(messages) and not before:
-            self.offsets = range(first, end)
-        elif end - first == len(messages) and isinstance(before, range) and before.stop == first:
+        without_holes = end - first == len(messages)
+        offsets = range(first, end) if without_holes else list(map(Given.offset, messages))
+        if isinstance(before, list):
+            before += offsets
+        elif not before:
+            self.offsets = offsets
+        elif without_holes and before.stop == first:
             self.offsets = range(before.start, end)
         else:
-            self.offsets = [*before, *map(Given.offset, messages)]
+            self.offsets = [*before, *offsets]
         if any(map(Given.headers, messages)):
             self.traceparents |= _traceparents(messages, len(self.values))
         self.keys += map(Given.key, messages)

@@ -86,11 +86,9 @@ class JsonRows:
         message.
         """
         try:
-            joined = b"\n".join(values)  # type: ignore[arg-type]  # a null one is what the error is about
-        except TypeError:
+            joined = b"\n".join(map(caret_keys, values) if self._rewrites else values)  # type: ignore[arg-type]
+        except TypeError:  # one is null
             return None
-        if self._rewrites:
-            joined = b"\n".join(caret_keys(line) for line in joined.split(b"\n"))
         breaks = len(values) - 1
         if joined[:1] != b"{" or joined.count(b"\n{") != breaks or joined.count(b"\n") != breaks:
             return None
